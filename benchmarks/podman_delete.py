@@ -53,7 +53,7 @@ class PodmanTimes:
 
     async def delete_by_calls(self) -> None:
         for word in ("stop", "rm"):
-            await self._cli._call([word, self._container], CALL_LIMIT)
+            await self._cli._call_now([word, self._container], CALL_LIMIT)
 
 
 async def measure(environ: dict[str, str]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ after `release_after` seconds. A second, much higher limit bounds the total numb
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 
 class CallSlots:
@@ -20,22 +20,8 @@ class CallSlots:
     async def slot(self) -> AsyncIterator[None]:
         async with self._all:
             await self._working.acquire()
-            permit = _Permit(self._working)
-            timer = asyncio.get_running_loop().call_later(self._release_after, permit.release)
-            try:
+            with ExitStack() as permit:  # `close` has an effect only once
+                permit.callback(self._working.release)
+                timer = asyncio.get_running_loop().call_later(self._release_after, permit.close)
+                permit.callback(timer.cancel)
                 yield
-            finally:
-                timer.cancel()
-                permit.release()
-
-
-class _Permit:
-    """A permit of a semaphore. Only the first `release` has an effect."""
-
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots: asyncio.Semaphore | None = slots
-
-    def release(self) -> None:
-        if self._slots is not None:
-            self._slots.release()
-            self._slots = None

@@ -75,7 +75,7 @@ class ChildProcess:
             pipe.close()
 
 
-def is_installed(program: str, environ: Mapping[str, str] | None = None) -> bool:
-    folders = [""] if "/" in program else os.get_exec_path(environ)
-    paths = [os.path.join(folder, program) for folder in folders]  # noqa: PTH118 - before pathlib
+def is_installed(program: str) -> bool:
+    """Search the folders of PATH. The module `shutil` is slow to load."""
+    paths = [os.path.join(folder, program) for folder in os.get_exec_path()]  # noqa: PTH118 - before pathlib
     return any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths)  # noqa: PTH113

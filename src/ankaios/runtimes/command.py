@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from ankaios.common.concurrent_work import run_concurrently
 from ankaios.runtimes.child_process import ChildProcess
+from ankaios.runtimes.exit_watch import wait_for_exit
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
 MAX_OUTPUT = 64 * 1024 * 1024
@@ -18,8 +19,6 @@ MAX_ERROR_TEXT = 64 * 1024
 LOG_PIECE = 64 * 1024
 _END_LIMIT = 5.0
 _LAST_OUTPUT = 0.2  # descendants of the program can keep its output open
-# Pauses between two polls for the end of a program, on systems without process descriptors.
-_POLL_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 class CommandFailed(RuntimeFailed):
@@ -57,11 +56,9 @@ async def finish_command(process: ChildProcess, text: str, *, limit: float, stdi
     """Do the same as `run_command` for a started program; `text` is its command for messages."""
     try:
         async with asyncio.timeout(limit):
-            out, err = await _communicate(process, stdin)
+            out, err = await _communicate(process, text, stdin)
     except TimeoutError:
         raise CommandFailed(text, f"No response within {limit:g} s") from None
-    except _TooMuch:
-        raise CommandFailed(text, f"More than {MAX_OUTPUT} bytes of output") from None
     finally:
         await _end(process)
     if process.exit_code:
@@ -108,7 +105,7 @@ async def probe_command(
     try:
         async with asyncio.timeout(limit):
             await _feed(process, stdin)
-            await _ended(process)
+            await wait_for_exit(process.pid, process.has_ended)
             await asyncio.wait([reading], timeout=_LAST_OUTPUT)
     except TimeoutError:
         return None, bytes(output)
@@ -125,7 +122,7 @@ async def _end_gracefully(process: ChildProcess, grace: float) -> None:
             process.close_stdin()
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace):
-                    await _ended(process)
+                    await wait_for_exit(process.pid, process.has_ended)
     finally:
         await _end(process)
 
@@ -134,10 +131,6 @@ async def _keep_end(descriptor: int, output: bytearray, keep: int) -> None:
     while piece := await _piece(descriptor):
         output += piece
         del output[:-keep]
-
-
-class _TooMuch(Exception):
-    pass
 
 
 def _spawn(
@@ -149,30 +142,30 @@ def _spawn(
         raise CommandFailed(text, f"Could not spawn command: {fault}") from fault
 
 
-async def _communicate(process: ChildProcess, stdin: bytes) -> tuple[bytes, bytes]:
+async def _communicate(process: ChildProcess, text: str, stdin: bytes) -> tuple[bytes, bytes]:
     async def run() -> bytes:
         await _feed(process, stdin)
         process.close_stdin()
-        await _ended(process)
+        await wait_for_exit(process.pid, process.has_ended)
         return b""
 
     out, err, _ = await run_concurrently(
         {
-            "read standard output": _read(process.stdout, MAX_OUTPUT),
-            "read error output": _read(process.stderr, MAX_OUTPUT),
+            "read standard output": _read(process.stdout, text),
+            "read error output": _read(process.stderr, text),
             "write standard input": run(),
         }
     )
     return out, err
 
 
-async def _read(descriptor: int, most: int) -> bytes:
+async def _read(descriptor: int, text: str) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while piece := await _piece(descriptor):
         size += len(piece)
-        if size > most:
-            raise _TooMuch
+        if size > MAX_OUTPUT:
+            raise CommandFailed(text, f"More than {MAX_OUTPUT} bytes of output")
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -196,27 +189,6 @@ async def _feed(process: ChildProcess, data: bytes) -> None:
                 rest = rest[os.write(process.stdin, rest) :]
             except BlockingIOError:
                 await _ready(process.stdin, loop.add_writer, loop.remove_writer)
-
-
-async def _ended(process: ChildProcess) -> None:
-    """Wait until the program has ended and is reaped."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (OSError, AttributeError):  # AttributeError: Python was built for an old system
-        await _poll_for_end(process)
-        return
-    loop = asyncio.get_running_loop()
-    try:
-        while not process.has_ended():
-            await _ready(descriptor, loop.add_reader, loop.remove_reader)
-    finally:
-        os.close(descriptor)
-
-
-async def _poll_for_end(process: ChildProcess) -> None:
-    pauses = iter(_POLL_PAUSES)
-    while not process.has_ended():  # noqa: ASYNC110 - no event reports the end
-        await asyncio.sleep(next(pauses, _POLL_PAUSES[-1]))
 
 
 async def _ready(descriptor: int, watch: Callable[..., None], unwatch: Callable[[int], bool]) -> None:
@@ -248,4 +220,4 @@ async def _end(process: ChildProcess) -> None:
         process.kill()
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_LIMIT):
-                await _ended(process)
+                await wait_for_exit(process.pid, process.has_ended)

@@ -17,6 +17,11 @@ from ankaios.common.yaml_text import load_yaml
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, Unsupported, WorkloadId
 
 CONTROL_INTERFACE_TARGET = "/run/ankaios/control_interface"
+_KINDS = {type(None): "null", bool: "boolean", int: "number", float: "number", str: "string", list: "list"}
+
+
+def unreadable_config(why: str) -> Unsupported:
+    return Unsupported(f"cannot read the runtimeConfig: {why}")
 
 
 def config_mapping(text: str) -> dict[str, Any]:
@@ -26,13 +31,13 @@ def config_mapping(text: str) -> dict[str, Any]:
     except Rejected as fault:
         raise Unsupported(str(fault)) from fault
     if not isinstance(found, dict):
-        raise Unsupported("cannot read the runtimeConfig: expected a mapping of keys to values")
+        raise unreadable_config("expected a mapping of keys to values")
     return found
 
 
 def required_text(config: dict[str, Any], key: str) -> str:
     if key not in config:
-        raise Unsupported(f"cannot read the runtimeConfig: missing field `{key}`")
+        raise unreadable_config(f"missing field `{key}`")
     return _text(config[key], key)
 
 
@@ -44,7 +49,7 @@ def text_list(config: dict[str, Any], key: str) -> tuple[str, ...]:
     """Return a list of strings, empty if absent. Unquoted numbers are rejected: YAML does not keep their spelling."""
     items = config.get(key, [])
     if not isinstance(items, list):
-        raise Unsupported(f"cannot read the runtimeConfig: {key}: expected a list of strings, found {_kind(items)}")
+        raise unreadable_config(f"{key}: expected a list of strings, found {_KINDS.get(type(items), 'mapping')}")
     return tuple(_text(item, f"{key}[{index}]") for index, item in enumerate(items))
 
 
@@ -52,22 +57,11 @@ def _text(value: object, where: str) -> str:
     if isinstance(value, str):
         return value
     shown = "" if value is None or isinstance(value, (dict, list)) else f" `{value}`; write it in quotes"
-    raise Unsupported(f"cannot read the runtimeConfig: {where}: expected a string, found {_kind(value)}{shown}")
+    raise unreadable_config(f"{where}: expected a string, found {_KINDS.get(type(value), 'mapping')}{shown}")
 
 
 def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "list"
-    return "mapping"
+    return _KINDS.get(type(value), "mapping")
 
 
 class ContainerConfig(Struct, frozen=True):
@@ -104,8 +98,13 @@ def is_restarted_by_runtime(runtime_config: str) -> bool:
 
 
 def create_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
-    """Return the arguments that start the workload, in a new container or in the container to be reused."""
-    return start_arguments(config, extras.reuse) if extras.reuse else run_arguments(config, name, extras)
+    """Return the arguments that start the workload, in a new container or in the container to be reused.
+
+    [impl->swdd~podman-workload-starts-container~1]
+    """
+    if extras.reuse:
+        return [*config.general_options, "start", extras.reuse]
+    return run_arguments(config, name, extras)
 
 
 def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -> list[str]:
@@ -129,11 +128,6 @@ def run_arguments(config: ContainerConfig, name: InstanceName, extras: Extras) -
         config.image,
         *config.command_args,
     ]
-
-
-def start_arguments(config: ContainerConfig, container: WorkloadId) -> list[str]:
-    """[impl->swdd~podman-workload-starts-container~1]"""
-    return [*config.general_options, "start", container]
 
 
 def log_arguments(container: WorkloadId, options: LogOptions) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-_PIECE = 64 * 1024
+_POLL_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 class ExitWatch:
@@ -54,6 +54,21 @@ def watch_exit(pid: int, is_expected: Callable[[int], bool], on_exit: Callable[[
     return ExitWatch(pid, descriptor, on_exit)
 
 
+async def wait_for_exit(pid: int, has_ended: Callable[[], bool]) -> None:
+    """Wait until `has_ended` returns true. Polls only if the process cannot be watched on this system."""
+    pauses = iter(_POLL_PAUSES)
+    while not has_ended():
+        over = asyncio.Event()
+        watch = watch_exit(pid, lambda _: not has_ended(), over.set)
+        if watch is None:
+            await asyncio.sleep(next(pauses, _POLL_PAUSES[-1]))
+            continue
+        try:
+            await over.wait()
+        finally:
+            watch.close()
+
+
 def _has_ended(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -90,19 +105,10 @@ def _stat(pid: int) -> list[bytes]:
 
 
 def _read(path: str) -> bytes:
-    """Return empty bytes if the file does not exist.
-
-    A starting agent reads two files for each container. Plain descriptors are faster than file objects.
-    """
-    pieces: list[bytes] = []
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            while not pieces or len(pieces[-1]) == _PIECE:
-                pieces.append(os.read(descriptor, _PIECE))
-        finally:
-            os.close(descriptor)
-    return b"".join(pieces)
+    """Return empty bytes if the file does not exist."""
+    with suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123 - read for each container at the start
+        return file.read()
+    return b""
 
 
 def boot_id() -> str:

@@ -18,7 +18,6 @@ from ankaios.runtimes.connectors import Connectors
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
 if TYPE_CHECKING:
-    from ankaios.runtimes.containerd.nerdctl_cli import NerdctlSettings
     from ankaios.runtimes.podman.early_listing import EarlyListing
     from ankaios.runtimes.podman.podman_runtime import Podman
     from ankaios.runtimes.podman.podman_settings import PodmanSettings
@@ -34,7 +33,6 @@ def make_connectors(
     run_folder: Path,
     agent_name: str,
     podman: "PodmanSettings | None" = None,
-    nerdctl: "NerdctlSettings | None" = None,
     early: "EarlyListing | None" = None,
 ) -> Connectors:
     """Unknown names are skipped with a warning. `early` is a listing of podman's containers that is already running.
@@ -45,7 +43,7 @@ def make_connectors(
     native_folder = run_folder / f"{agent_name}_native"
     makers = {
         **_podman_makers(podman, early),
-        "containerd": lambda: _containerd(nerdctl),
+        "containerd": _containerd,
         "native": lambda: _native(native_folder),
     }
     enabled: dict[str, Callable[[], RuntimeConnector]] = {}
@@ -53,7 +51,7 @@ def make_connectors(
         maker = makers.get(name)
         if maker is None:
             _log.warning("unknown runtime '%s' is skipped; known are %s", name, ", ".join(RUNTIME_NAMES))
-        elif name == "containerd" and not _has_nerdctl(nerdctl):
+        elif name == "containerd" and not is_installed("nerdctl"):
             _log.info("runtime 'containerd' is not enabled: the program nerdctl is not installed")
         else:
             enabled[name] = maker
@@ -90,15 +88,11 @@ def _podman_makers(
     return {"podman": podman, "podman-kube": podman_kube}
 
 
-def _has_nerdctl(settings: "NerdctlSettings | None") -> bool:
-    return is_installed(settings.program, settings.environment) if settings else is_installed("nerdctl")
-
-
-def _containerd(settings: "NerdctlSettings | None") -> RuntimeConnector:
+def _containerd() -> RuntimeConnector:
     from ankaios.runtimes.containerd.containerd_runtime import ContainerdRuntime
-    from ankaios.runtimes.containerd.nerdctl_cli import NerdctlCli, NerdctlSettings
+    from ankaios.runtimes.containerd.nerdctl_cli import NerdctlCli
 
-    return ContainerdRuntime(NerdctlCli(settings or NerdctlSettings()))
+    return ContainerdRuntime(NerdctlCli())
 
 
 def _native(folder: Path) -> RuntimeConnector:

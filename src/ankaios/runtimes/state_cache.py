@@ -40,12 +40,12 @@ class StateCache(Generic[T]):
         self._load = load
         self._clock = clock
         self._newest: Loaded[T] | None = None
-        self._loading: asyncio.Task[Loaded[T]] | None = None
+        self._loading: asyncio.Task[None] | None = None
         self._valid_from = 0.0
         self._listeners: list[Callable[[], None]] = []
 
     def reset(self) -> None:
-        """Invalidate the loaded listing and the one that is being loaded, after a change."""
+        """Invalidate the loaded listing and the one that is being loaded, after a container changed."""
         self._valid_from = self._clock()
 
     def on_new(self, listener: Callable[[], None]) -> None:
@@ -72,29 +72,21 @@ class StateCache(Generic[T]):
                 limit = min(max_age, MAX_AGE) if isinstance(found.value, RuntimeFailed) else max_age
                 if found.asked >= max(now - limit, earliest):
                     return found
-            await self._wait_for_load()
+            await asyncio.shield(self._loading or self.begin(self._clock(), self._load))
 
-    def begin(self, asked: float, load: Callable[[], Awaitable[T]]) -> None:
+    def begin(self, asked: float, load: Callable[[], Awaitable[T]]) -> asyncio.Task[None]:
         """Start a task with `load`, which waits for the result of a call that started at `asked`."""
         self._loading = asyncio.create_task(self._load_once(asked, load), name="list containers")
+        return self._loading
 
-    async def _wait_for_load(self) -> None:
-        """Wait for the running call, or start one; the caller decides whether its result is new enough."""
-        if self._loading is None:
-            self.begin(self._clock(), self._load)
-        assert self._loading
-        await asyncio.shield(self._loading)
-
-    async def _load_once(self, asked: float, load: Callable[[], Awaitable[T]]) -> Loaded[T]:
+    async def _load_once(self, asked: float, load: Callable[[], Awaitable[T]]) -> None:
         try:
             value = await self._load_twice(load)
-            loaded = Loaded(asked, self._clock() - asked, value)
-            self._newest = loaded
+            self._newest = Loaded(asked, self._clock() - asked, value)
         finally:
             self._loading = None
         for listener in self._listeners:
             listener()
-        return loaded
 
     async def _load_twice(self, load: Callable[[], Awaitable[T]]) -> T | RuntimeFailed:
         """Repeat a failed call once, immediately. Internal errors are cached like other errors."""

@@ -38,7 +38,7 @@ class RecordingCli(PodmanCli):
     def show(self, *containers: dict[str, Any]) -> None:
         """Set the containers that `ps` lists from now on."""
         self.answers[PS] = json.dumps(list(containers))
-        self.outdate_listing()
+        self.listings.reset()
 
     async def _call_now(
         self, arguments: Sequence[str], limit: float, stdin: str = "", environment: Mapping[str, str] | None = None

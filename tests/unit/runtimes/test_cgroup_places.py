@@ -55,7 +55,8 @@ def plan(mounts: list[str], **limits: int) -> tuple[dict[str, object], list[str]
     found = find_hierarchies(
         "\n".join(mounts), own, lambda _: True, lambda _: CONTROLLERS if without == [V2] else frozenset()
     )
-    return plan_cgroups(found, "web", limits)
+    made = plan_cgroups(found, "web", limits)
+    return made, made.pop("unsupported")
 
 
 def test_with_version_2_there_is_one_cgroup_for_everything() -> None:
@@ -89,7 +90,7 @@ def test_without_cgroups_every_limit_is_missing() -> None:
 def test_a_limit_that_cannot_be_set_is_reported_and_the_others_are_set(tmp_path: Path) -> None:
     """Files of an ordinary folder: there is no `memory.max` to write to."""
     hierarchy = CgroupHierarchy(2, CONTROLLERS, str(tmp_path))
-    made, unset = make_cgroups(plan_cgroups([hierarchy], "web", {"memory": 1})[0])
+    made, unset = make_cgroups(plan_cgroups([hierarchy], "web", {"memory": 1}))
     assert (made, unset) == ([f"{tmp_path}/ankaios/web"], ["memory (No such file or directory)"])
     assert processes_in(made[0]) == []
     assert remove_cgroups(made)
@@ -100,4 +101,4 @@ def test_a_limit_that_cannot_be_set_is_reported_and_the_others_are_set(tmp_path:
 def test_a_cgroup_that_cannot_be_made_is_left_out(tmp_path: Path, mount: str) -> None:
     (tmp_path / "ankaios").write_text("not a folder")
     hierarchy = CgroupHierarchy(2 if mount == V2 else 1, CONTROLLERS, str(tmp_path))
-    assert make_cgroups(plan_cgroups([hierarchy], "web", {})[0]) == ([], [])
+    assert make_cgroups(plan_cgroups([hierarchy], "web", {})) == ([], [])

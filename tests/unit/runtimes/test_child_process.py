@@ -132,13 +132,14 @@ def test_if_the_kernel_reaps_children_the_exit_code_is_unknown() -> None:
     child.close()
 
 
-def test_a_program_is_installed_if_it_could_be_started(tmp_path: Path) -> None:
+def test_a_program_is_installed_if_it_could_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "tool"
-    environ = {"PATH": f"/no/such:{tmp_path}"}
-    assert not is_installed("tool", environ)
+    monkeypatch.setenv("PATH", f"/no/such:{tmp_path}")
+    assert not is_installed("tool")
     program.write_text("")
-    assert not is_installed("tool", environ)
+    assert not is_installed("tool")
     program.chmod(0o755)
-    assert is_installed("tool", environ)
-    assert is_installed(str(program))
-    assert not is_installed(str(tmp_path))
+    assert is_installed("tool")
+    program.unlink()
+    program.mkdir()
+    assert not is_installed("tool")

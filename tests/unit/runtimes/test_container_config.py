@@ -8,10 +8,10 @@ from ankaios.common.device_grant import DeviceGrant, DeviceMount, DeviceNode
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.container_config import (
     ContainerConfig,
+    create_arguments,
     is_restarted_by_runtime,
     log_arguments,
     run_arguments,
-    start_arguments,
 )
 from ankaios.runtimes.runtime_connector import Extras, LogOptions, Unsupported
 
@@ -98,7 +98,12 @@ def test_a_path_that_the_runtime_would_split_is_rejected(grant: DeviceGrant) -> 
 
 def test_starting_again_uses_the_general_options_only() -> None:
     """[utest->swdd~podman-workload-starts-container~1]"""
-    assert start_arguments(ContainerConfig.parse(FULL), "c1") == ["--log-level", "debug", "start", "c1"]
+    assert create_arguments(ContainerConfig.parse(FULL), NAME, Extras(reuse="c1")) == [
+        "--log-level",
+        "debug",
+        "start",
+        "c1",
+    ]
 
 
 def test_log_options_keep_their_order_and_are_left_out_when_unset() -> None:

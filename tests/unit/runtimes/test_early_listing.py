@@ -30,7 +30,7 @@ def settings_of(stand_in: StandIn, limit: float = 60.0) -> PodmanSettings:
 
 async def ids(cli: PodmanCli, **more: float) -> list[str]:
     try:
-        return list((await cli.listing(**more)).get().by_id)
+        return list((await cli.listings.get(**more)).get().by_id)
     finally:
         await cli.close()
 
@@ -50,7 +50,7 @@ async def test_a_listing_is_as_old_as_its_question(stand_in: StandIn) -> None:
     settings = settings_of(stand_in)
     early = EarlyListing(settings)
     cli = PodmanCli(settings, early)
-    loaded = await cli.listing(max_age=60.0)
+    loaded = await cli.listings.get(max_age=60.0)
     assert loaded.asked == early.asked
     await cli.close()
 

@@ -103,7 +103,6 @@ def test_a_plain_workload_gets_little_of_the_agents_environment() -> None:
         "capabilities": None,
         "no_new_privileges": os.geteuid() != 0,
         "cgroups": dict(NO_CGROUPS),
-        "unset_limits": [],
         "token": "",
         "mounts": [],
         "log_size": LOG_SIZE,

@@ -330,8 +330,7 @@ def test_after_a_failed_rotation_the_log_continues(tmp_path: Path, monkeypatch: 
     log = Log(100)
     log.add(0, b"one\n")
     (tmp_path / "log.1").mkdir()
-    with pytest.raises(IsADirectoryError):
-        log.add(0, b"two\n")
+    log.add(0, b"two\n")
     with (tmp_path / "other").open("w") as other:  # gets the number of a descriptor that was closed too early
         (tmp_path / "log.1").rmdir()
         log.add(0, b"three\n")
@@ -356,8 +355,7 @@ def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytes
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "log").stat().st_size + 42, limits[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
-            log.add(0, b"two\n")
+        log.add(0, b"two\n")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     log.add(0, b"three\n")

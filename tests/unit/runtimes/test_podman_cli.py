@@ -65,7 +65,7 @@ async def test_a_missing_podman_is_reported_as_a_failure() -> None:
     with pytest.raises(CommandFailed, match="Could not spawn command"):
         await cli.start(["run", "image"])
     with pytest.raises(CommandFailed, match="Could not spawn command"):
-        (await cli.listing()).get()
+        (await cli.listings.get()).get()
 
 
 @pytest.mark.parametrize("garbage", ["not json", "{}", "\u0000"])
@@ -73,13 +73,13 @@ async def test_an_invalid_listing_is_repeated_once_and_then_an_error(stand_in: S
     stand_in.script("ps", do="print", stdout=garbage)
     cli = cli_of(stand_in)
     with pytest.raises(RuntimeFailed, match="cannot read the list of containers"):
-        (await cli.listing()).get()
+        (await cli.listings.get()).get()
     assert len(stand_in.calls("ps")) == 2
 
 
 async def test_one_bad_answer_is_forgiven(stand_in: StandIn) -> None:
     stand_in.script("ps", do="fail", stderr="Error: locked", times=1)
-    assert (await cli_of(stand_in).listing()).get().by_id == {}
+    assert (await cli_of(stand_in).listings.get()).get().by_id == {}
 
 
 class HangingCli(RecordingCli):
@@ -106,14 +106,14 @@ async def test_a_listing_that_hangs_is_given_up_soon_and_a_slow_podman_gets_more
 ) -> None:
     cli = HangingCli(hang=3)
     for _ in range(3):
-        await cli.listing()
-        cli.outdate_listing()
+        await cli.listings.get()
+        cli.listings.reset()
     assert cli.limits == [10, 20, 30, 30, 10]
     slow = HangingCli(hang=0, takes=6.0)
     monkeypatch.setattr("ankaios.runtimes.podman.podman_cli.time.monotonic", lambda: slow.now)
     for _ in range(2):
-        await slow.listing()
-        slow.outdate_listing()
+        await slow.listings.get()
+        slow.listings.reset()
     assert slow.limits == [10, 18]
 
 
@@ -149,7 +149,7 @@ async def test_a_listing_does_not_wait_for_slow_starts(stand_in: StandIn) -> Non
     stand_in.script("run", do="hang")
     starts = [asyncio.create_task(cli.start(["run", "image"])) for _ in range(4)]
     async with asyncio.timeout(60):
-        assert (await cli.listing()).get().by_id == {}
+        assert (await cli.listings.get()).get().by_id == {}
     for start in starts:
         start.cancel()
     await asyncio.wait(starts)
@@ -158,17 +158,17 @@ async def test_a_listing_does_not_wait_for_slow_starts(stand_in: StandIn) -> Non
 async def test_a_new_container_is_never_looked_for_in_an_old_listing(stand_in: StandIn) -> None:
     """[utest->swdd~podman-state-getter-reset-cache~1]"""
     cli = cli_of(stand_in)
-    assert (await cli.listing()).get().by_id == {}
+    assert (await cli.listings.get()).get().by_id == {}
     container = await cli.start(["run", "--name", "web", "image", "true"])
-    assert list((await cli.listing()).get().by_id) == [container]
+    assert list((await cli.listings.get()).get().by_id) == [container]
 
 
 async def test_the_pods_of_a_new_workload_are_never_looked_for_in_an_old_listing() -> None:
     """[utest->swdd~podman-kube-state-getter-reset-cache~1]"""
     cli = RecordingCli()
-    await cli.listing()
+    await cli.listings.get()
     await cli.kube_play([], [], "manifest")
-    assert cli.newest_listing() is None
+    assert cli.listings.newest() is None
 
 
 async def test_stopping_and_removing_is_one_call() -> None:
@@ -205,7 +205,7 @@ async def test_stored_data_is_read_from_one_listing() -> None:
 
 async def test_listings_share_one_call_and_their_number_is_recorded() -> None:
     cli = RecordingCli([a_container("c1")])
-    await asyncio.gather(*(cli.listing() for _ in range(50)))
+    await asyncio.gather(*(cli.listings.get() for _ in range(50)))
     assert cli.lines() == [PS]
 
 
@@ -266,7 +266,7 @@ async def test_podman_is_called_with_a_late_collector_unless_a_container_may_inh
     await cli.start(["run", "--name", "w2", "image", "true"], ["--env-host"])
     conf.write_text('env = ["GOGC"]\n')
     await cli.start(["run", "--name", "w3", "image", "true"])
-    await cli.listing()
+    await cli.listings.get()
     found = [record["environ"].get("GOGC") for record in stand_in.records()]
     assert found == ["400", None, None, "400"]
 

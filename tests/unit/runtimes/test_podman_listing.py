@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ankaios.common.execution_state import FAILED_UNKNOWN, RUNNING_OK, SUCCEEDED_OK, exited
 from ankaios.common.workload import InstanceName
 from ankaios.runtimes.podman.listing import parse_listing
 from ankaios.runtimes.runtime_connector import RuntimeFailed
@@ -48,13 +49,15 @@ def test_containers_are_found_by_id_by_agent_by_instance_and_by_pod() -> None:
 def test_one_odd_value_does_not_spoil_the_list(odd: dict[str, object]) -> None:
     listing = parse_listing(json.dumps([a_container("c1") | odd, a_container("c2")]))
     assert set(listing.by_id) == {"c1", "c2"}
-    assert listing.by_id["c2"].state == "running"
+    assert listing.by_id["c2"].state == RUNNING_OK
 
 
 def test_an_odd_exit_code_is_no_exit_code() -> None:
-    listing = parse_listing(json.dumps([a_container("c1", ExitCode="zero"), a_container("c2", ExitCode=256)]))
-    assert listing.by_id["c1"].exit_code is None
-    assert listing.by_id["c2"].exit_code == 256
+    listing = parse_listing(
+        json.dumps([a_container("c1", "exited", ExitCode="zero"), a_container("c2", "exited", ExitCode=256)])
+    )
+    assert listing.by_id["c1"].state == FAILED_UNKNOWN.because("exited")
+    assert listing.by_id["c2"].state == exited(256)
 
 
 def test_entries_that_are_no_containers_are_left_out() -> None:
@@ -81,6 +84,6 @@ def test_what_is_no_list_is_an_error(text: str) -> None:
 def test_a_container_that_ran_when_the_power_failed_has_no_exit_code() -> None:
     """Otherwise it would count as a job that has succeeded."""
     entry = {"Id": "a", "State": "exited", "ExitCode": 0, "StartedAt": 1794999582, "ExitedAt": -62135596800}
-    assert parse_listing(json.dumps([entry])).by_id["a"].exit_code is None
+    assert parse_listing(json.dumps([entry])).by_id["a"].state == FAILED_UNKNOWN.because("exited")
     ended = {**entry, "ExitedAt": 1794999582}
-    assert parse_listing(json.dumps([ended])).by_id["a"].exit_code == 0
+    assert parse_listing(json.dumps([ended])).by_id["a"].state == SUCCEEDED_OK

@@ -196,7 +196,7 @@ async def test_nothing_is_reported_of_a_container_while_it_is_deleted() -> None:
     await _settle()
     await runtime.delete_workload("c1")
     cli.show()
-    await cli.listing()
+    await cli.listings.get()
     await _settle()
     assert told == [exited(1)]
     checker.stop()
@@ -213,7 +213,7 @@ async def test_after_a_failed_delete_the_container_is_watched_again() -> None:
     with pytest.raises(RuntimeFailed):
         await runtime.delete_workload("c1")
     cli.show(labelled("c1", "exited", ExitCode=0))
-    await cli.listing()
+    await cli.listings.get()
     await _settle()
     assert told == [exited(1), SUCCEEDED_OK]
     checker.stop()
@@ -227,7 +227,7 @@ def test_a_container_without_a_monitor_is_asked_for_until_its_end_is_reported() 
     async def watch() -> None:
         loop = asyncio.get_running_loop()
         cli = RecordingCli([labelled("c1")])
-        cli._states = StateCache(cli._list, loop.time)
+        cli.listings = StateCache(cli._list, loop.time)
         podman = Podman(cli)
         podman.watch.now = loop.time
         runtime = PodmanRuntime(podman)
@@ -289,7 +289,7 @@ async def test_the_resync_continues_after_an_internal_error(
     came = asyncio.Event()
     checker = runtime.start_checker(SPEC, "c1", lambda state: came.set() if state == exited(9) else None)
     await _settle()
-    monkeypatch.setattr(cli, "listing", FailsOnce(cli.listing))
+    monkeypatch.setattr(cli.listings, "get", FailsOnce(cli.listings.get))
     cli.show(labelled("c1", "exited", ExitCode=9))
     async with asyncio.timeout(60):
         await came.wait()
@@ -346,7 +346,7 @@ async def test_a_stored_state_triggers_a_listing_before_the_next_resync(
     checker = runtime.start_checker(SPEC, "c1", lambda state: came.set() if state == exited(9) else None)
     await _settle()
     cli.show(labelled("c1", "exited", ExitCode=9))
-    podman.watch.on_states_written()
+    podman.watch.states_written.set()
     async with asyncio.timeout(60):
         await came.wait()
     checker.stop()

@@ -16,7 +16,7 @@ from ankaios.common.execution_state import (
     exited,
 )
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
-from ankaios.runtimes.podman import container_watch, podman_state_getter
+from ankaios.runtimes.podman import container_watch
 from ankaios.runtimes.podman.podman_state_getter import PodmanKubeStateGetter, PodmanStateGetter
 from ankaios.runtimes.podman.podman_watch import PodmanWatch
 from ankaios.runtimes.podman.states import KUBE_UNKNOWN, METADATA_UNREADABLE, PODMAN_UNREADABLE, PODS_UNREADABLE
@@ -32,7 +32,7 @@ class Bench:
 
     def __init__(self, cli: RecordingCli, folders: FakePodmanFolders) -> None:
         self.cli = cli
-        self.watches = PodmanWatch(cli.outdate_listing)
+        self.watches = PodmanWatch(cli.listings.reset)
         self.folders = folders
         self.monitors: list[FakeMonitor] = []
         self.hints = 0
@@ -102,7 +102,7 @@ async def test_a_running_container_that_is_watched_needs_no_more_questions(bench
     getter = bench.getter()
     assert await getter.get_state() == RUNNING_OK
     assert getter.pause() is None
-    bench.cli.outdate_listing()
+    bench.cli.listings.reset()
     assert await getter.get_state() == RUNNING_OK
     assert bench.cli.count("ps") == 1
 
@@ -110,7 +110,7 @@ async def test_a_running_container_that_is_watched_needs_no_more_questions(bench
 async def test_a_container_that_ended_between_an_old_listing_and_the_watch_is_listed_again(bench: Bench) -> None:
     monitor = bench.monitor()
     bench.cli.show(a_container(C1, Pid=monitor.pid))
-    await bench.cli.listing()
+    await bench.cli.listings.get()
     monitor.end(3)
     monitor.wait()
     bench.cli.answers[PS] = json.dumps([a_container(C1, "exited", ExitCode=3)])
@@ -123,7 +123,7 @@ async def test_a_pod_whose_container_ended_between_an_old_listing_and_the_watch_
 ) -> None:
     monitor = bench.monitor()
     bench.cli.show(a_container(C1, Pid=monitor.pid, Pod="p"))
-    await bench.cli.listing()
+    await bench.cli.listings.get()
     monitor.end(3)
     monitor.wait()
     bench.cli.answers[PS] = json.dumps([a_container(C1, "exited", ExitCode=3, Pod="p")])
@@ -134,7 +134,7 @@ async def test_a_pod_whose_container_ended_between_an_old_listing_and_the_watch_
 async def test_a_running_container_whose_process_is_not_visible_is_listed_only_once_more(bench: Bench) -> None:
     """Its podman may run on another machine, so the process id is not valid here."""
     bench.cli.show(a_container(C1, Pid=2**22 - 1))
-    await bench.cli.listing()
+    await bench.cli.listings.get()
     assert await bench.getter().get_state() == RUNNING_OK
     assert bench.cli.count("ps") == 2
 
@@ -143,7 +143,7 @@ async def test_a_new_container_is_seen_running_without_any_question(bench: Bench
     first = bench.monitor(C1)
     bench.cli.show(a_container(C1, Pid=first.pid))
     await bench.getter(C1).get_state()
-    bench.cli.outdate_listing()
+    bench.cli.listings.reset()
     bench.monitor(C2)
     assert await bench.getter(C2).get_state() == RUNNING_OK
     assert bench.cli.count("ps") == 1
@@ -164,8 +164,8 @@ async def test_while_the_process_is_seen_alive_a_broken_podman_changes_nothing(b
     getter = bench.getter()
     await getter.get_state()
     bench.cli.answers[PS] = failed()
-    bench.cli.outdate_listing()
-    await bench.cli.listing()
+    bench.cli.listings.reset()
+    await bench.cli.listings.get()
     assert await getter.get_state() == RUNNING_OK
 
 
@@ -179,10 +179,10 @@ async def test_podman_not_having_tidied_up_an_ended_container_is_no_news(bench: 
     await bench.hinted()
     assert await getter.get_state() == exited(4)
     bench.cli.show(a_container(C1, word, Pid=monitor.pid))
-    await bench.cli.listing()
+    await bench.cli.listings.get()
     assert await getter.get_state() == exited(4)
     bench.cli.show(a_container(C1, "running", Pid=1))  # another run of the container
-    await bench.cli.listing()
+    await bench.cli.listings.get()
     assert await getter.get_state() == RUNNING_OK
 
 
@@ -208,7 +208,7 @@ async def test_a_state_that_podman_keeps_reporting_is_finally_accepted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container_watch, "EXIT_FILE_PAUSES", (0.0,))
-    monkeypatch.setattr(podman_state_getter, "RECORD_LIMIT", 0.0)
+    monkeypatch.setattr(container_watch, "RECORD_LIMIT", 0.0)
     monitor = bench.monitor(exit_file=False)
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
@@ -224,9 +224,9 @@ async def test_a_newer_listing_overrules_what_was_known(bench: Bench) -> None:
     bench.cli.show(a_container(C1, "exited", ExitCode=0))
     assert await getter.get_state() == SUCCEEDED_OK
     bench.cli.show()
-    await bench.cli.listing()
+    await bench.cli.listings.get()
     assert await getter.get_state() == FAILED_LOST
-    bench.cli.outdate_listing()
+    bench.cli.listings.reset()
     assert await getter.get_state() == FAILED_LOST
     assert bench.cli.count("ps") == 2
 
@@ -302,5 +302,5 @@ async def test_pods_known_before_survive_a_broken_podman_as_unknown(bench: Bench
     getter = bench.kube(lambda: ["p1"])
     assert await getter.get_state() == RUNNING_OK
     bench.cli.answers[PS] = failed()
-    bench.cli.outdate_listing()
+    bench.cli.listings.reset()
     assert (await getter.get_state()).state == "Failed"

@@ -294,8 +294,6 @@ async def test_a_state_that_podman_stores_is_noticed(
     watches: PodmanWatch, monitors: Make, tmp_path: Path, file: str
 ) -> None:
     """A paused container is visible only there."""
-    stored = asyncio.Event()
-    watches.on_states_written = stored.set
     database = tmp_path / "graph" / file
     database.parent.mkdir(parents=True)
     database.write_text("running")
@@ -305,24 +303,22 @@ async def test_a_state_that_podman_stores_is_noticed(
     assert watched.watch.attach(monitor.pid)
     await folders_are_watched(watches)
     database.read_text()
-    assert not stored.is_set()
+    assert not watches.states_written.is_set()
     database.write_text("paused")
     async with asyncio.timeout(60):
-        await stored.wait()
+        await watches.states_written.wait()
 
 
 async def test_a_replaced_database_is_watched_again_after_the_next_resync(
     watches: PodmanWatch, monitors: Make, tmp_path: Path
 ) -> None:
     """For example by `podman system reset`. The kernel drops the watch of a removed file."""
-    stored = asyncio.Event()
     database = tmp_path / "graph/db.sql"
     database.parent.mkdir()
     database.touch()
     monitor = monitors(more=("--exit-command-arg", "--root", "--exit-command-arg", str(tmp_path / "graph")))
     cli = RecordingCli([a_container(C1, Pid=monitor.pid)], settings=PodmanSettings(resync=0.001))
     resync = PodmanResync(cli, watches)
-    watches.on_states_written = stored.set
     watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
     await folders_are_watched(watches)
@@ -332,5 +328,5 @@ async def test_a_replaced_database_is_watched_again_after_the_next_resync(
     await until(lambda: cli.count(PS) >= 2)
     database.write_text("paused")
     async with asyncio.timeout(60):
-        await stored.wait()
+        await watches.states_written.wait()
     await resync.close()

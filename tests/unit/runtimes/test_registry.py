@@ -9,16 +9,23 @@ import pytest
 
 from ankaios.runtimes.child_process import ChildProcess
 from ankaios.runtimes.connectors import Connectors
-from ankaios.runtimes.containerd.nerdctl_cli import NerdctlSettings
 from ankaios.runtimes.podman.early_listing import EarlyListing
 from ankaios.runtimes.podman.podman_settings import PodmanSettings
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 from tests.support.fake_runtime import FakeRuntime
 
 
-def make(names: list[str], nerdctl: str = "true") -> Connectors:
-    settings = NerdctlSettings(program=nerdctl)
-    return make_connectors(names, Path("/run/x"), "agent_A", PodmanSettings(), settings)
+@pytest.fixture(autouse=True)
+def nerdctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "bin" / "nerdctl"
+    program.parent.mkdir()
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    return program
+
+
+def make(names: list[str]) -> Connectors:
+    return make_connectors(names, Path("/run/x"), "agent_A", PodmanSettings())
 
 
 def test_every_name_has_its_connector() -> None:
@@ -40,9 +47,13 @@ def test_an_unknown_name_is_warned_about_and_skipped(caplog: pytest.LogCaptureFi
     assert "unknown runtime 'docker' is skipped" in caplog.text
 
 
-def test_without_nerdctl_containerd_is_as_if_not_enabled(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_nerdctl_containerd_is_as_if_not_enabled(
+    nerdctl: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    nerdctl.unlink()
+    monkeypatch.setenv("PATH", str(nerdctl.parent))
     caplog.set_level("INFO")
-    assert list(make(["containerd", "podman"], nerdctl="/no/such")) == ["podman"]
+    assert list(make(["containerd", "podman"])) == ["podman"]
     assert "runtime 'containerd' is not enabled: the program nerdctl is not installed" in caplog.text
 
 

@@ -1,13 +1,9 @@
-"""All calls of the program nerdctl, and the last listing of all its containers.
+"""All calls of the program nerdctl.
 
-Input: calls of the containerd connector. Output: ids and listings, or `CommandFailed`. As with podman, each call has a
-time limit, few calls run at the same time, and one listing serves all requests that arrive at about the same time.
+Input: calls of the containerd connector. Output: ids and listings, or `CommandFailed`.
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-
-from msgspec import Struct
 
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
@@ -18,137 +14,60 @@ from ankaios.common.execution_state import (
     ExecutionState,
     exited,
 )
-from ankaios.runtimes.call_slots import CallSlots
-from ankaios.runtimes.check_command import run_in_container
-from ankaios.runtimes.command import CommandFailed, command_text, run_command, stream_command
-from ankaios.runtimes.runtime_connector import CommandResult, RuntimeFailed
-from ankaios.runtimes.state_cache import Loaded, StateCache
+from ankaios.runtimes.command import CommandFailed
+from ankaios.runtimes.container_cli import ContainerCli
+from ankaios.runtimes.container_listing import Container, Listing, integer, text_labels
+from ankaios.runtimes.program_settings import ProgramSettings
+from ankaios.runtimes.runtime_connector import RuntimeFailed
 
-MAX_CHECKS = 1000
 NERDCTL_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Nerdctl.")
+LIST_CONTAINERS = ("ps", "--all", "--quiet", "--no-trunc")
+_WITH_PROCESS = ("running", "paused")  # the process id of other containers can be that of an earlier process
 
 
-class NerdctlSettings(Struct, frozen=True):
-    """Limits are in seconds, as for podman."""
-
+class NerdctlSettings(ProgramSettings, frozen=True):
     program: str = "nerdctl"
-    query_limit: float = 30.0
-    run_limit: float = 900.0
-    stop_limit: float = 180.0
     calls_at_a_time: int = 2
-    stops_at_a_time: int = 8
-    environment: Mapping[str, str] | None = None
 
 
-class NerdctlCli:
+class NerdctlCli(ContainerCli):
     def __init__(self, settings: NerdctlSettings = NerdctlSettings()) -> None:  # noqa: B008 - it is frozen
-        self.settings = settings
-        self._slots = CallSlots(settings.calls_at_a_time)
-        self._stop_slots = CallSlots(settings.stops_at_a_time)
-        self._check_slots = CallSlots(settings.calls_at_a_time, waiting=MAX_CHECKS)
-        self._states: StateCache[dict[str, ExecutionState]] = StateCache(self._list_states)
-
-    async def _call(self, arguments: Sequence[str], limit: float) -> str:
-        async with self._slots.slot():
-            return await self._call_now(arguments, limit)
-
-    async def _call_now(self, arguments: Sequence[str], limit: float) -> str:
-        return await run_command(self.settings.program, arguments, limit=limit, env=self.settings.environment)
-
-    async def start(self, arguments: Sequence[str]) -> str:
-        """Call `run` or `start`; return the id of the container."""
-        try:
-            container = (await self._call(arguments, self.settings.run_limit)).strip()
-        finally:
-            self._states.reset()
-        if not container:
-            raise CommandFailed(command_text(self.settings.program, arguments), "nerdctl printed no container id")
-        return container.rsplit(maxsplit=1)[-1]
+        super().__init__(settings)
 
     async def remove(self, container: str) -> None:
-        """Remove a container. A container that does not exist counts as removed."""
-        try:
-            for arguments in (["stop", container], ["rm", container]):
-                await self._remove_step(arguments)
-        finally:
-            self._states.reset()
+        for arguments in (["stop", container], ["rm", container]):
+            try:
+                await self._stop(arguments)
+            except CommandFailed as fault:
+                if "no such container" not in fault.why.lower():
+                    raise
 
-    async def _remove_step(self, arguments: Sequence[str]) -> None:
-        try:
-            async with self._stop_slots.slot():
-                await self._call_now(arguments, self.settings.stop_limit)
-        except CommandFailed as fault:
-            if "no such container" not in fault.why.lower():
-                raise
+    async def _list(self) -> Listing:
+        ids = parse_ids(await self._call_now(LIST_CONTAINERS, self.settings.query_limit))
+        return Listing(await self._inspect(ids) if ids else [])
 
-    async def labelled(self, key: str, value: str) -> dict[str, Mapping[str, str]]:
-        """Return the labels of each container with this label, by container id."""
-        arguments = ["ps", "--all", "--no-trunc", "--filter", f"label={key}={value}", "--format=json"]
-        return parse_labels(await self._call(arguments, self.settings.query_limit))
-
-    async def states(self) -> Loaded[dict[str, ExecutionState]]:
-        return await self._states.get()
-
-    async def _list_states(self) -> dict[str, ExecutionState]:
-        limit = self.settings.query_limit
-        ids = list(parse_labels(await self._call_now(["ps", "--all", "--no-trunc", "--format=json"], limit)))
-        return await self._inspect(ids) if ids else {}
-
-    async def _inspect(self, ids: list[str]) -> dict[str, ExecutionState]:
+    async def _inspect(self, ids: list[str]) -> list[Container]:
         """A container that was removed meanwhile is missing in the result: the call fails, but prints the others."""
         try:
-            return parse_states(await self._call_now(["inspect", *ids], self.settings.query_limit))
+            return parse_containers(await self._call_now(["inspect", *ids], self.settings.query_limit))
         except CommandFailed as fault:
-            found = parse_states(fault.output) if fault.output else {}
-            if all(each in found or f"no such object {each}" in fault.why for each in ids):
+            found = parse_containers(fault.output) if fault.output else []
+            missing = set(ids) - {container.id for container in found}
+            if all(f"no such object {each}" in fault.why for each in missing):
                 return found
             raise
 
-    async def run_check(self, container: str, command: Sequence[str], limit: float) -> CommandResult:
-        async with self._check_slots.slot():
-            after = (container, *command)
-            return await run_in_container(self.settings.program, ["exec"], after, limit, self.settings.environment)
 
-    async def pid_of(self, container: str) -> int:
-        text = await self._call(["inspect", "--format={{.State.Pid}}", container], self.settings.query_limit)
-        return int(text) if text.strip().isdigit() else 0
-
-    def logs(self, arguments: Sequence[str]) -> AsyncIterator[bytes]:
-        return stream_command(self.settings.program, arguments, self.settings.environment)
-
-    async def close(self) -> None:
-        await self._states.close()
-
-
-def parse_labels(text: str) -> dict[str, Mapping[str, str]]:
-    """Parse one JSON object per line. Lines without a container are skipped; if all are, `RuntimeFailed` is raised."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    found: dict[str, Mapping[str, str]] = {}
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        match entry:
-            case {"ID": str(container), **more} if container:
-                found[container] = _labels(more.get("Labels"))
-    if lines and not found:
+def parse_ids(text: str) -> list[str]:
+    """Lines that are no id are skipped; if all are, `RuntimeFailed` is raised."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ids = [line for line in lines if line.isalnum()]
+    if lines and not ids:
         raise RuntimeFailed(f"cannot read the list of containers: {lines[0][:200]}")
-    return found
+    return ids
 
 
-def _labels(value: object) -> Mapping[str, str]:
-    """Parse labels, which are a map in nerdctl 1.7 and `k=v,k=v,…` in other versions.
-
-    In the second form, a value with a comma produces parts without `=`, which are skipped.
-    """
-    if isinstance(value, dict):
-        return {key: text for key, text in value.items() if isinstance(key, str) and isinstance(text, str)}
-    pieces = value.split(",") if isinstance(value, str) else []
-    return {key: text for piece in pieces for key, equals, text in [piece.partition("=")] if equals}
-
-
-def parse_states(text: str) -> dict[str, ExecutionState]:
+def parse_containers(text: str) -> list[Container]:
     """Parse one JSON array, or one array for each container: nerdctl 1.x prints several."""
     entries: list[object] = []
     rest = text.strip()
@@ -162,16 +81,25 @@ def parse_states(text: str) -> dict[str, ExecutionState]:
         entries += part
         rest = rest[end:].lstrip()
         if not rest:
-            break
-    found: dict[str, ExecutionState] = {}
-    for entry in entries:
-        match entry:
-            case {"Id": str(container), "State": {"Status": str(word), **more}}:
-                code = more.get("ExitCode")
-                found[container] = nerdctl_state(word, code if isinstance(code, int) else None)
-            case {"Id": str(container)}:
-                found[container] = FAILED_UNKNOWN
-    return found
+            return [container for entry in entries if (container := _container(entry))]
+
+
+def _container(entry: object) -> Container | None:
+    match entry:
+        case {"Id": str(container), **more}:
+            state, pid = _state_and_process(more.get("State"))
+            config = more.get("Config")
+            labels = text_labels(config.get("Labels") if isinstance(config, dict) else None)
+            return Container(container, state, pid, labels=labels)
+    return None
+
+
+def _state_and_process(state: object) -> tuple[ExecutionState, int]:
+    match state:
+        case {"Status": str(word), **more}:
+            pid = integer(more.get("Pid")) if word.lower() in _WITH_PROCESS else None
+            return nerdctl_state(word, integer(more.get("ExitCode"))), pid or 0
+    return FAILED_UNKNOWN, 0
 
 
 def nerdctl_state(word: str, exit_code: int | None) -> ExecutionState:

@@ -82,22 +82,21 @@ def _ancestors(mount_point: str, own: str, mount_root: str) -> Iterator[str]:
             yield place
 
 
-def plan_cgroups(
-    hierarchies: list[CgroupHierarchy], name: str, limits: Mapping[str, int]
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the plan, and the limits that no hierarchy supports.
+def plan_cgroups(hierarchies: list[CgroupHierarchy], name: str, limits: Mapping[str, int]) -> dict[str, Any]:
+    """Return the plan.
 
     `processes` is the cgroup by which the workload is killed, `folders` are all cgroups of the workload, `controllers`
-    have to be enabled in the parent cgroups, and `limits` are written to files.
+    have to be enabled in the parent cgroups, and `limits` are written to files. No hierarchy supports the limits in
+    `unsupported`.
     """
     tracking = _for_processes(hierarchies)
-    folders = [_folder(tracking, name)] if tracking else []
-    plan: dict[str, Any] = {"processes": folders[0] if folders else None, "controllers": [], "limits": []}
-    missing = []
+    processes = _folder(tracking, name) if tracking else None
+    folders = [processes] if processes else []
+    plan: dict[str, Any] = {"controllers": [], "limits": [], "unsupported": []}
     for limit, value in limits.items():
         having = [each for each in hierarchies if limit in each.controllers]
         if not having:
-            missing.append(limit)
+            plan["unsupported"].append(limit)
             continue
         chosen = having[0]
         folder = _folder(chosen, name)
@@ -108,7 +107,7 @@ def plan_cgroups(
             plan["controllers"].append((f"{chosen.parent}/{OWN_FOLDER}", limit))
         files = _LIMIT_FILES[limit, chosen.version]
         plan["limits"].append((limit, [f"{folder}/{file}" for file in files], value))
-    return {**plan, "folders": folders}, missing
+    return {**plan, "processes": processes, "folders": folders}
 
 
 def _folder(hierarchy: CgroupHierarchy, name: str) -> str:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Any
+
+from ankaios.runtimes.native.descriptors import opened
 
 TRIES = 20
 PAUSE = 0.005
@@ -26,7 +29,7 @@ def make_cgroups(plan: dict[str, Any]) -> tuple[list[str], list[str]]:
         except OSError:
             continue
     enable_controllers(plan["controllers"])
-    unset = []
+    unset = list(plan["unsupported"])
     for limit, files, value in plan["limits"]:
         try:
             set_limit(files, value)
@@ -38,10 +41,8 @@ def make_cgroups(plan: dict[str, Any]) -> tuple[list[str], list[str]]:
 def make_cgroup(folder: str) -> None:
     for number in range(TRIES):
         try:
-            try:  # noqa: SIM105 - contextlib costs memory here
-                os.mkdir(os.path.dirname(folder), 0o755)  # noqa: PTH102, PTH120 - and so does pathlib
-            except FileExistsError:
-                pass
+            with suppress(FileExistsError):
+                os.mkdir(os.path.dirname(folder), 0o755)  # noqa: PTH102, PTH120 - pathlib costs memory here
             os.mkdir(folder, 0o755)  # noqa: PTH102
         except FileExistsError:
             return
@@ -54,20 +55,16 @@ def make_cgroup(folder: str) -> None:
 
 def enable_controllers(controllers: list[tuple[str, str]]) -> None:
     for folder, name in controllers:
-        try:  # noqa: SIM105 - a failure shows when the limit is set
+        with suppress(OSError):  # a failure shows when the limit is set
             write(f"{folder}/cgroup.subtree_control", f"+{name}")
-        except OSError:
-            pass
 
 
 def set_limit(files: list[str], value: int) -> None:
     """Write the limit to the first file. Further files make the limit stricter and are optional."""
     write(files[0], str(value))
     for file in files[1:]:
-        try:  # noqa: SIM105
+        with suppress(OSError):
             write(file, str(value))
-        except OSError:
-            pass
 
 
 def join_cgroups(folders: list[str]) -> None:
@@ -94,18 +91,14 @@ def kill_one_by_one(folder: str) -> None:
     """For kernels without `cgroup.kill`. The cgroup is frozen meanwhile, so that its processes cannot fork."""
     freeze(folder, is_frozen=True)
     for pid in processes_in(folder):
-        try:  # noqa: SIM105
+        with suppress(OSError):
             os.kill(pid, SIGKILL)
-        except OSError:
-            pass
     freeze(folder, is_frozen=False)
 
 
 def freeze(folder: str, is_frozen: bool) -> None:
-    try:  # noqa: SIM105 - not all hierarchies support it
+    with suppress(OSError):  # not all hierarchies support it
         write(f"{folder}/freezer.state", "FROZEN" if is_frozen else "THAWED")
-    except OSError:
-        pass
 
 
 def processes_in(folder: str) -> list[int]:
@@ -167,15 +160,10 @@ def remove_below(folder: str) -> None:
         below = f"{folder}/{name}"
         end_cgroup(below)
         remove_below(below)
-        try:  # noqa: SIM105
+        with suppress(OSError):
             os.rmdir(below)  # noqa: PTH106
-        except OSError:
-            pass
 
 
 def write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_WRONLY) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)

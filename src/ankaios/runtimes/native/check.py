@@ -16,12 +16,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ankaios.runtimes.kernel import Kernel
 from ankaios.runtimes.native.exec import DEFAULT_PATH, execute, restore_signals
-from ankaios.runtimes.native.mounts import NEW_NAMESPACE, system_call
+from ankaios.runtimes.native.mounts import NEW_NAMESPACE
 from ankaios.runtimes.native.privileges import (
     SET_CHILD_SUBREAPER,
     SET_NO_NEW_PRIVILEGES,
-    Kernel,
     change_user,
     limit_capabilities,
 )
@@ -64,7 +64,7 @@ def become_check(order: dict[str, Any], into: int, kernel: Kernel) -> None:
         os.setsid()
         process = f"/proc/{order['process']}"
         facts = read_facts(process)
-        join(process)
+        join(process, kernel)
         restore_signals()
         copy_limits(order["process"])
         if start_time(order["process"]) != order["start"]:  # a later process may have the same id
@@ -102,7 +102,7 @@ def read(path: str) -> bytes:
         return file.read()
 
 
-def join(process: str) -> None:
+def join(process: str, kernel: Kernel) -> None:
     """Join the cgroups and the mount namespace of the process, as far as this user is permitted to."""
     try:
         mounts = os.open(f"{process}/ns/mnt", os.O_RDONLY)
@@ -111,7 +111,7 @@ def join(process: str) -> None:
         return
     join_control_group(process)
     if is_other:
-        system_call("cannot enter the mount namespace of the process", "setns", mounts, NEW_NAMESPACE)
+        kernel.call("setns", mounts, NEW_NAMESPACE, what="cannot enter the mount namespace of the process")
     os.close(mounts)
 
 

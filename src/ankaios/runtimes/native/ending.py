@@ -7,9 +7,9 @@ import asyncio
 import logging
 import os
 import signal
+from contextlib import suppress
 
-from ankaios.runtimes.exit_watch import watch_exit
-from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
+from ankaios.runtimes.exit_watch import wait_for_exit
 from ankaios.runtimes.native.processes import NativeProcess
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 
@@ -41,24 +41,7 @@ async def _signalled(process: NativeProcess, number: signal.Signals, limit: floa
 
 
 async def _ended(process: NativeProcess, limit: float) -> bool:
-    over = asyncio.Event()
-    watch = watch_exit(process.pid, process.is_it, over.set)
-    if watch is None:
-        return await _polled_end(process, limit)
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(limit):
-            await over.wait()
-    except TimeoutError:
-        return False
-    finally:
-        watch.close()
-    return True
-
-
-async def _polled_end(process: NativeProcess, limit: float) -> bool:
-    """Poll a process that cannot be watched or has already ended."""
-    for _ in range(max(int(limit / POLL_INTERVAL), 1)):
-        if not process.alive:
-            return True
-        await asyncio.sleep(POLL_INTERVAL)
+            await wait_for_exit(process.pid, lambda: not process.alive)
     return not process.alive

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ankaios.runtimes.kernel import Kernel
 from ankaios.runtimes.native.cgroups import join_cgroups
 from ankaios.runtimes.native.mounts import MountPoints, mount_all
 from ankaios.runtimes.native.ownership import change_owners
-from ankaios.runtimes.native.privileges import Kernel, drop_privileges, needs_kernel
+from ankaios.runtimes.native.privileges import drop_privileges, needs_kernel
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FAILED = b"\0"  # separates the note from the reason why the workload did not start

@@ -8,8 +8,8 @@ a part of a line without its end.
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from io import BufferedReader
 from itertools import islice
@@ -51,24 +51,12 @@ async def read_log(folder: Path, options: LogOptions, ended: Callable[[], bool])
     """`ended` returns whether the output is complete."""
     since = log_stamp(options.since) if options.since is not None else None
     until = log_stamp(options.until) if options.until is not None else None
-    try:
-        async with aclosing(_read(folder, options, ended, since, until)) as pieces:
-            async for piece in pieces:
-                yield piece
-    except OSError as fault:
-        raise RuntimeFailed(f"cannot read the log in '{folder}': {fault.strerror}") from fault
-
-
-async def _read(
-    folder: Path, options: LogOptions, ended: Callable[[], bool], since: bytes | None, until: bytes | None
-) -> AsyncGenerator[bytes, None]:
-    follower = _Follower(folder)
     last: deque[bytes] | None = None
-    if options.tail is not None and options.tail >= 0:
-        last = deque(maxlen=options.tail)
-        if until is None:
-            follower.skip_to_last(options.tail * LONGEST_RECORD)
-    try:
+    with _translated_errors(folder), closing(_Follower(folder)) as follower:
+        if options.tail is not None and options.tail >= 0:
+            last = deque(maxlen=options.tail)
+            if until is None:
+                follower.skip_to_last(options.tail * LONGEST_RECORD)
         while True:
             over, found = ended(), False  # evaluated before reading, so that the last lines are not missed
             for lines in _batches(follower.lines()):
@@ -86,8 +74,14 @@ async def _read(
             last = None
             if not found:
                 await asyncio.sleep(FOLLOW_PAUSE)
-    finally:
-        follower.close()
+
+
+@contextmanager
+def _translated_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        raise RuntimeFailed(f"cannot read the log in '{folder}': {fault.strerror}") from fault
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 LONGEST_LINE = 16 * 1024
 STREAMS = (b"stdout", b"stderr")
@@ -26,7 +27,10 @@ class Log:
         self._size = os.fstat(self._file).st_size
 
     def add(self, stream: int, data: bytes, end: bool = False) -> None:
-        """Write whole lines, and buffer the rest until its end arrives."""
+        """Write whole lines, and buffer the rest until its end arrives.
+
+        On a full disk, log lines are lost but the workload continues.
+        """
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         stamp = time_stamp() + b" " + STREAMS[stream]
         written = [b"%s F %s\n" % (stamp, line) for line in lines]
@@ -35,7 +39,8 @@ class Log:
             rest = b""
         self._rest[stream] = rest
         if written:
-            self._write(b"".join(written))
+            with suppress(OSError):
+                self._write(b"".join(written))
 
     def _write(self, data: bytes) -> None:
         if self._size and self._size + len(data) > self._half:
@@ -52,10 +57,8 @@ class Log:
     def _rotate(self) -> None:
         """Keep the present file until the new one is open, so that the next line can try again."""
         old = self._file
-        try:  # noqa: SIM105
+        with suppress(FileNotFoundError):  # renamed by an earlier attempt, or removed
             os.replace("log", "log.1")  # noqa: PTH105
-        except FileNotFoundError:
-            pass  # renamed by an earlier attempt, or removed
         self._open()
         os.close(old)
 
@@ -64,11 +67,3 @@ def time_stamp() -> bytes:
     """Return the UTC time with a fixed length, so that time stamps can be compared as text."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % nanoseconds
-
-
-def keep_output(log: Log, number: int, data: bytes, end: bool = False) -> None:
-    """Write to the log. On a full disk, log lines are lost but the workload continues."""
-    try:  # noqa: SIM105 - contextlib costs memory here
-        log.add(number, data, end)
-    except OSError:
-        pass

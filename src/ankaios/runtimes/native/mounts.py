@@ -13,7 +13,12 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from ankaios.runtimes.kernel import Kernel
+from ankaios.runtimes.native.descriptors import opened
 
 # The sticky bit has no meaning for a file, or for a folder in which only its owner may write. It marks mount points.
 # Other users cannot open a mount point, so they cannot lock it. They can list the folders that contain it.
@@ -59,8 +64,7 @@ def lock_mount_point(path: str, kind: int) -> list[int]:
 
 
 def try_to_lock(path: str, kind: int) -> list[int]:
-    folder, name = open_parent(path, makes=True)
-    try:
+    with opened_parent(path, makes=True) as (folder, name):
         make_at(folder, name, kind)
         if not is_own_mount_point(os.stat(name, dir_fd=folder, follow_symlinks=False)):
             return []
@@ -70,26 +74,25 @@ def try_to_lock(path: str, kind: int) -> list[int]:
             return [descriptor]
         os.close(descriptor)
         raise FileNotFoundError(path)
-    finally:
-        os.close(folder)
 
 
-def open_parent(path: str, makes: bool) -> tuple[int, str]:
-    """Open the parent folder of the absolute path; return it with the last name. `makes`: create missing folders."""
+@contextmanager
+def opened_parent(path: str, makes: bool) -> Iterator[tuple[int, str]]:
+    """Open the parent folder of the absolute path; yield it with the last name. `makes`: create missing folders."""
     parts = [part for part in path.split("/") if part]
     if not parts:
         raise OSError(errno.EINVAL, f"cannot mount onto '{path}'")
     name = parts.pop()
     folder = os.open("/", PLACE | os.O_DIRECTORY)
-    for part in parts:
-        above = folder
-        try:
+    try:
+        for part in parts:
             if makes:
-                make_at(above, part, PARENT)
-            folder = os.open(part, PLACE | os.O_DIRECTORY, dir_fd=above)
-        finally:
+                make_at(folder, part, PARENT)
+            above, folder = folder, os.open(part, PLACE | os.O_DIRECTORY, dir_fd=folder)
             os.close(above)
-    return folder, name
+        yield folder, name
+    finally:
+        os.close(folder)
 
 
 def make_at(folder: int, name: str, kind: int) -> None:
@@ -150,11 +153,8 @@ def remove_mount_point(path: str) -> None:
 def remove_one(path: str, tries: int) -> bool:
     """Return whether the path is removed, by this call or earlier."""
     try:
-        folder, name = open_parent(path, makes=False)
-        try:
+        with opened_parent(path, makes=False) as (folder, name):
             return remove_at(folder, name, tries)
-        finally:
-            os.close(folder)
     except OSError as fault:
         return isinstance(fault, FileNotFoundError)
 
@@ -163,14 +163,11 @@ def remove_at(folder: int, name: str, tries: int) -> bool:
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if not is_own_mount_point(found):
         return False
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
+    with opened(name, os.O_RDONLY | os.O_NOFOLLOW, folder) as descriptor:
         if not has_lock(descriptor, shared=False, tries=tries) or not is_at(descriptor, name, folder):
             return False
         remove = os.unlink if found.st_mode == FILE else os.rmdir
         remove(name, dir_fd=folder)
-    finally:
-        os.close(descriptor)
     return True
 
 
@@ -188,7 +185,7 @@ def mount_all(order: dict[str, Any], fault: Exception | None) -> str:
     if not order["mounts"]:
         return ""
     try:
-        system_call("unshare", "unshare", NEW_NAMESPACE)
+        Kernel().call("unshare", NEW_NAMESPACE, what="unshare")
         mount(None, "/", RECURSIVE | PRIVATE)
     except OSError as why:
         order["env"].update(order["env_without_mounts"])
@@ -205,39 +202,25 @@ def bind_mount(source: str, target: str, readonly: bool) -> None:
 
     Such a mount point is not removed. Container engines do not remove it either.
     """
-    folder, name = open_parent(os.path.realpath(target), makes=True)
-    try:
+    with opened_parent(os.path.realpath(target), makes=True) as (folder, name):
         make_at(folder, name, FOLDER if os.path.isdir(source) else FILE)  # noqa: PTH112
         mount_at(source, folder, name, target, BIND | RECURSIVE)
         if readonly:
             mount_at(None, folder, name, target, BIND | REMOUNT | READ_ONLY)
-    finally:
-        os.close(folder)
 
 
 def mount_at(source: str | None, folder: int, name: str, target: str, flags: int) -> None:
     """Mount through a descriptor, so that the checked file is the one that is mounted on. `target` is for messages."""
-    place = os.open(name, PLACE, dir_fd=folder)
-    try:
+    with opened(name, PLACE, folder) as place:
         if stat.S_ISLNK(os.fstat(place).st_mode):
             raise OSError(errno.ELOOP, f"mount at '{target}': {os.strerror(errno.ELOOP)}")
         mount(source, f"/proc/self/fd/{place}", flags, target)
-    finally:
-        os.close(place)
 
 
 def mount(source: str | None, place: str, flags: int, target: str = "") -> None:
     target = target or place
     what = f"mount '{source}' at '{target}'" if source else f"mount '{target}'"
-    system_call(what, "mount", source and os.fsencode(source), os.fsencode(place), None, flags, None)
-
-
-def system_call(what: str, name: str, *arguments: Any) -> None:
-    import ctypes
-
-    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+    Kernel().call("mount", source and os.fsencode(source), os.fsencode(place), None, flags, None, what=what)
 
 
 def without_mounts(order: dict[str, Any], fault: OSError) -> str:

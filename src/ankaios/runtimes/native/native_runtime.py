@@ -180,9 +180,8 @@ class NativeRuntime:
         user = await look_up_user(config.user, START_LIMIT) if config.user else None
         # Agents with the same name can have different run folders.
         place = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:8]
-        cgroups, missing = plan_cgroups(self._hierarchies, f"{place}.{folder.path.name}", cgroup_limits(config))
+        cgroups = plan_cgroups(self._hierarchies, f"{place}.{folder.path.name}", cgroup_limits(config))
         order = make_order(config, extras, str(folder.path), user, os.environ, cgroups, token)
-        order["unset_limits"] = missing
         try:
             await run_command(
                 sys.executable,

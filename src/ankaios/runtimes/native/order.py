@@ -11,7 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from ankaios.runtimes.container_config import CONTROL_INTERFACE_TARGET, config_mapping, optional_text, text_list
+from ankaios.runtimes.container_config import (
+    CONTROL_INTERFACE_TARGET,
+    config_mapping,
+    optional_text,
+    text_list,
+    unreadable_config,
+)
 from ankaios.runtimes.native.exec import DEFAULT_PATH
 from ankaios.runtimes.runtime_connector import Extras, Unsupported
 
@@ -66,15 +72,15 @@ class NativeConfig(Struct, frozen=True):
         config = config_mapping(text)
         command = text_list(config, "command")
         if not command or not command[0]:
-            raise Unsupported("cannot read the runtimeConfig: command: expected a list with at least the program")
+            raise unreadable_config("command: expected a list with at least the program")
         if any("\0" in part for part in command):
-            raise Unsupported("cannot read the runtimeConfig: command: a NUL character cannot be passed on")
+            raise unreadable_config("command: a NUL character cannot be passed on")
         return cls(
             command=command,
             working_dir=_working_dir(optional_text(config, "workingDir") or "/"),
-            env=_env(config.get("env")),
+            env=_env(config),
             user=_user(optional_text(config, "user")),
-            limits=_limits(config.get("limits")),
+            limits=tuple(_limit(key, size) for key, size in _mapping(config, "limits", "limits to numbers").items()),
             capabilities=_capabilities(config),
             no_new_privileges=_flag(config, "noNewPrivileges"),
         )
@@ -82,9 +88,9 @@ class NativeConfig(Struct, frozen=True):
 
 def _working_dir(path: str) -> str:
     if not path.startswith("/"):
-        raise Unsupported(f"cannot read the runtimeConfig: workingDir: '{path}' is relative, expected absolute path")
+        raise unreadable_config(f"workingDir: '{path}' is relative, expected absolute path")
     if "\0" in path:
-        raise Unsupported("cannot read the runtimeConfig: workingDir: a NUL character cannot be part of a path")
+        raise unreadable_config("workingDir: a NUL character cannot be part of a path")
     return path
 
 
@@ -99,7 +105,7 @@ def _user(text: str | None) -> str | None:
         elif part.isdigit() and not part.isascii():
             fault = f"'{part:.40}' is neither a name nor a number with the digits 0 to 9"
         if fault:
-            raise Unsupported(f"cannot read the runtimeConfig: user: {fault}")
+            raise unreadable_config(f"user: {fault}")
     return text
 
 
@@ -108,35 +114,33 @@ def is_id(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _env(value: object) -> Mapping[str, str]:
+def _mapping(config: dict[str, Any], key: str, content: str) -> dict[Any, Any]:
+    """Return an empty mapping if absent."""
+    value = config.get(key)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Unsupported("cannot read the runtimeConfig: env: expected a mapping of names to values")
-    for key, text in value.items():
-        if not isinstance(key, str) or not key or "=" in key or "\0" in key:
-            raise Unsupported(f"cannot read the runtimeConfig: env: '{key}' is no name of a variable")
-        if not isinstance(text, str) or "\0" in text:
-            raise Unsupported(f"cannot read the runtimeConfig: env.{key}: expected a string, write it in quotes")
+        raise unreadable_config(f"{key}: expected a mapping of {content}")
     return value
 
 
-def _limits(value: object) -> tuple[tuple[str, int], ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, dict):
-        raise Unsupported("cannot read the runtimeConfig: limits: expected a mapping of limits to numbers")
-    return tuple(_limit(key, number) for key, number in value.items())
+def _env(config: dict[str, Any]) -> Mapping[str, str]:
+    env = _mapping(config, "env", "names to values")
+    for key, text in env.items():
+        if not isinstance(key, str) or not key or "=" in key or "\0" in key:
+            raise unreadable_config(f"env: '{key}' is no name of a variable")
+        if not isinstance(text, str) or "\0" in text:
+            raise unreadable_config(f"env.{key}: expected a string, write it in quotes")
+    return env
 
 
 def _limit(key: object, value: object) -> tuple[str, int]:
     if key not in _LIMITS:
-        raise Unsupported(f"cannot read the runtimeConfig: limits: unknown limit '{key}', known: {', '.join(_LIMITS)}")
+        raise unreadable_config(f"limits: unknown limit '{key}', known: {', '.join(_LIMITS)}")
     found = _SIZE.fullmatch(str(value)) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
     size = int(found[1]) * _FACTOR.get(found[2], 1) if found else MAX_LIMIT + 1
     if size > MAX_LIMIT:
-        expected = f"expected a number such as 1024 or '64Mi', at most {MAX_LIMIT}"
-        raise Unsupported(f"cannot read the runtimeConfig: limits.{key}: {expected}")
+        raise unreadable_config(f"limits.{key}: expected a number such as 1024 or '64Mi', at most {MAX_LIMIT}")
     return _LIMITS[str(key)], size
 
 
@@ -147,15 +151,16 @@ def _capabilities(config: dict[str, Any]) -> tuple[int, ...] | None:
     names = [name.upper().removeprefix("CAP_") for name in text_list(config, "capabilities")]
     for name in names:
         if name not in _CAPABILITIES:
-            why = f"'{name:.40}' is no capability, expected names such as NET_BIND_SERVICE"
-            raise Unsupported(f"cannot read the runtimeConfig: capabilities: {why}")
+            raise unreadable_config(
+                f"capabilities: '{name:.40}' is no capability, expected names such as NET_BIND_SERVICE"
+            )
     return tuple(sorted({_CAPABILITIES.index(name) for name in names}))
 
 
 def _flag(config: dict[str, Any], key: str) -> bool | None:
     value = config.get(key)
     if value is not None and not isinstance(value, bool):
-        raise Unsupported(f"cannot read the runtimeConfig: {key}: expected true or false")
+        raise unreadable_config(f"{key}: expected true or false")
     return value
 
 
@@ -172,7 +177,7 @@ class User(Struct, frozen=True):
     name: str
 
 
-NO_CGROUPS: Mapping[str, Any] = {"processes": None, "folders": [], "controllers": [], "limits": []}
+NO_CGROUPS: Mapping[str, Any] = {"processes": None, "folders": [], "controllers": [], "limits": [], "unsupported": []}
 
 
 def make_order(
@@ -210,7 +215,6 @@ def make_order(
         "capabilities": _bounding_set(config, user),
         "no_new_privileges": _no_new_privileges(config, user),
         "cgroups": dict(cgroups),
-        "unset_limits": [],
         "token": token,
         "mounts": _mounts(extras),
         "log_size": LOG_SIZE,

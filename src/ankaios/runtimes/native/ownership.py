@@ -12,12 +12,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from ankaios.runtimes.native.descriptors import opened
 
 FIFOS = ("input", "output")
 PRIVATE, TRAVERSABLE = 0o700, 0o711
-SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | SAFE
 
 
 def change_owners(order: dict[str, Any], is_mounted: bool) -> None:
@@ -33,19 +35,16 @@ def change_owners(order: dict[str, Any], is_mounted: bool) -> None:
 
 
 def change_control_interface_owner(path: str, owner: tuple[int, int]) -> None:
-    folder = open_own(path, owner[0])
-    try:
+    with opened_own(path, owner[0]) as folder:
         for name in FIFOS:
             change_fifo_owner(folder, name, owner)
         os.fchown(folder, *owner)
-    finally:
-        os.close(folder)
 
 
 def change_fifo_owner(folder: int, name: str, owner: tuple[int, int]) -> None:
     """Change the owner through an `O_PATH` descriptor: opening the FIFO would count as a reader."""
     try:
-        fifo = os.open(name, os.O_PATH | SAFE, dir_fd=folder)
+        fifo = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return  # the agent could not create it, or the workload removed it
     try:
@@ -61,28 +60,19 @@ def change_fifo_owner(folder: int, name: str, owner: tuple[int, int]) -> None:
 def allow_traversal(paths: list[str], owner: tuple[int, int]) -> None:
     """Make each folder private to the user first, then make their parent folders traversable for others."""
     for path in paths:
-        folder = open_own(path, owner[0])
-        try:
+        with opened_own(path, owner[0]) as folder:
             os.fchown(folder, *owner)
             os.fchmod(folder, PRIVATE)
-        finally:
-            os.close(folder)
     for above in {os.path.dirname(path) for path in paths}:  # noqa: PTH120 - pathlib costs memory here
-        folder = open_own(above, os.geteuid())
-        try:
+        with opened_own(above, os.geteuid()) as folder:
             os.fchmod(folder, TRAVERSABLE)
-        finally:
-            os.close(folder)
 
 
-def open_own(path: str, uid: int) -> int:
-    folder = os.open(path, FOLDER)
-    try:
+@contextmanager
+def opened_own(path: str, uid: int) -> Iterator[int]:
+    with opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as folder:
         check_owner(f"'{path}'", os.fstat(folder), uid)
-    except OSError:
-        os.close(folder)
-        raise
-    return folder
+        yield folder
 
 
 def check_owner(what: str, found: os.stat_result, uid: int) -> None:

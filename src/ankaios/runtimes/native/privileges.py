@@ -1,7 +1,6 @@
 """Drops the privileges of the process that becomes a native workload. Part of its shim, so it imports few modules.
 
-Input: the user, the capabilities, and whether the process may gain privileges again. Output: the changed process. The
-module uses system calls for which Python has no functions.
+Input: the user, the capabilities, and whether the process may gain privileges again. Output: the changed process.
 """
 
 from __future__ import annotations
@@ -10,36 +9,12 @@ import errno
 import os
 from typing import Any
 
+from ankaios.runtimes.kernel import Kernel
+
 SET_KEEP_CAPABILITIES, DROP_FROM_BOUNDING_SET = 8, 24
 SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVILEGES = 36, 38
 AMBIENT, AMBIENT_RAISE = 47, 2
-CAPABILITY_VERSION = 0x20080522
 LAST_CAPABILITY = 63
-
-
-class Kernel:
-    """System calls. Create it before the user is changed: afterwards its modules may not be readable."""
-
-    def __init__(self) -> None:
-        import ctypes
-
-        self._ctypes = ctypes
-        self._libc = ctypes.CDLL(None, use_errno=True)
-
-    def control(self, *arguments: int) -> None:
-        padded = [self._ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:5]]
-        self._check(self._libc.prctl(*padded))
-
-    def set_capabilities(self, mask: int) -> None:
-        """Set the effective, permitted and inheritable capabilities of this process."""
-        header = (self._ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-        low, high = mask & 0xFFFFFFFF, mask >> 32
-        self._check(self._libc.capset(header, (self._ctypes.c_uint32 * 6)(low, low, low, high, high, high)))
-
-    def _check(self, result: int) -> None:
-        if result:
-            number = self._ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
 
 
 def needs_kernel(order: dict[str, Any]) -> bool:

@@ -34,33 +34,39 @@ class NativeFolder(Struct, frozen=True):
 
     path: Path
 
+    def _read(self, name: str) -> bytes:
+        """Return empty bytes if the file does not exist."""
+        with suppress(OSError):
+            return (self.path / name).read_bytes()
+        return b""
+
+    def _paths(self, name: str) -> list[str]:
+        return [path for path in os.fsdecode(self._read(name)).split("\0") if path]
+
     def processes(self) -> tuple[NativeProcess, NativeProcess] | None:
         """Return the process of the workload and its keeper."""
-        with suppress(OSError, ValueError):
-            first, second = (self.path / "process").read_text().splitlines()
+        with suppress(ValueError):
+            first, second = self._read("process").decode().splitlines()
             return _process(first), _process(second)
         return None
 
     def starter(self) -> NativeProcess | None:
         """Return the keeper of the latest start of the workload."""
-        with suppress(OSError, ValueError):
-            return _process((self.path / "keeper").read_text())
+        with suppress(ValueError):
+            return _process(self._read("keeper").decode())
         return None
 
     def cgroups(self) -> list[str]:
         """Return the cgroups of this workload only: all their processes are killed, and the file may be damaged."""
-        with suppress(OSError):
-            parts = os.fsdecode((self.path / "cgroups").read_bytes()).split("\0")
-            return [part for part in parts if self._is_own_cgroup(part)]
-        return []
+        return [path for path in self._paths("cgroups") if self._is_own_cgroup(path)]
 
     def _is_own_cgroup(self, path: str) -> bool:
         parent, name = os.path.split(path)
         return os.path.basename(parent) == OWN_FOLDER and name.endswith(f".{self.path.name}")  # noqa: PTH119
 
     def exit_code(self) -> int | None:
-        with suppress(OSError, ValueError):
-            return int((self.path / "exit").read_text())
+        with suppress(ValueError):
+            return int(self._read("exit"))
         return None
 
     @property
@@ -68,15 +74,11 @@ class NativeFolder(Struct, frozen=True):
         return (self.path / "oom").exists()
 
     def note(self) -> str:
-        with suppress(OSError):
-            return (self.path / "note").read_text(errors="replace")
-        return ""
+        return self._read("note").decode(errors="replace")
 
     def mount_points(self) -> list[str]:
         """Return the mount points that were created on the host."""
-        with suppress(OSError):
-            return os.fsdecode((self.path / "mount_points").read_bytes()).split("\0")
-        return []
+        return self._paths("mount_points")
 
     def state(self) -> ExecutionState:
         """Checks the process before the exit code: between both checks, the process can end but not start."""

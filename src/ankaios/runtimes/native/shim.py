@@ -14,13 +14,15 @@ import os
 import select
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
+from ankaios.runtimes.kernel import Kernel
 from ankaios.runtimes.native.cgroups import END_LIMIT, PAUSE, make_cgroups, remove_cgroups, was_killed_for_memory
 from ankaios.runtimes.native.exec import FAILED, become_workload
-from ankaios.runtimes.native.log_writer import Log, keep_output
+from ankaios.runtimes.native.log_writer import Log
 from ankaios.runtimes.native.mounts import MountPoints
-from ankaios.runtimes.native.privileges import SET_CHILD_SUBREAPER, Kernel
+from ankaios.runtimes.native.privileges import SET_CHILD_SUBREAPER
 
 READ_SIZE = 64 * 1024
 SIGKILL, SIGTERM = 9, 15
@@ -71,10 +73,8 @@ def keep(order: dict[str, Any], report: int) -> None:
 
 def send_result(report: int, text: bytes) -> None:
     """Without a reader, continue: the agent may have killed the starter, and finds the workload by its folder."""
-    try:  # noqa: SIM105 - contextlib costs memory here
+    with suppress(OSError):
         os.write(report, text)
-    except OSError:
-        pass
     os.close(report)
 
 
@@ -91,10 +91,8 @@ def lock_start(token: str) -> int:
     import fcntl
 
     folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:  # noqa: SIM105
+    with suppress(OSError):  # a file system without locks
         fcntl.flock(folder, fcntl.LOCK_EX)
-    except OSError:
-        pass  # a file system without locks
     if read_bytes("start") != token.encode():
         raise NotStarted("another start has replaced this one")
     write_file("keeper", identity(os.getpid()))
@@ -105,10 +103,8 @@ def unlock_start(folder: int) -> None:
     """Unlock explicitly: the process of the workload may have inherited the descriptor, so closing it is not enough."""
     import fcntl
 
-    try:  # noqa: SIM105
+    with suppress(OSError):
         fcntl.flock(folder, fcntl.LOCK_UN)
-    except OSError:
-        pass
     os.close(folder)
 
 
@@ -117,8 +113,7 @@ def prepare_cgroups(order: dict[str, Any]) -> list[str]:
     plan = order["cgroups"]
     # Written before the cgroups are created: if the keeper is killed, the agent removes them.
     write_file("cgroups", os.fsencode("\0".join(plan["folders"])))
-    made, unset = make_cgroups(plan)
-    order["unset_limits"] = [*order["unset_limits"], *unset]
+    made, order["unset_limits"] = make_cgroups(plan)
     if plan["processes"] not in made:
         Kernel().control(SET_CHILD_SUBREAPER, 1)
     return made
@@ -139,7 +134,8 @@ def start(order: dict[str, Any], points: MountPoints, cgroups: list[str]) -> tup
         os._exit(127)
     for descriptor in (outputs[0][1], outputs[1][1], report, wait_for_start):
         os.close(descriptor)
-    write_file("process", process_text(child))  # before the command runs, so that the agent can always find it
+    # Written before the command runs, so that the agent can always find the workload and its keeper.
+    write_file("process", identity(child) + identity(os.getpid()))
     os.write(allow_start, b".")
     note, failed, why = read_all(result).partition(FAILED)
     if failed:
@@ -163,11 +159,6 @@ def detach() -> None:
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     os.close(nothing)
-
-
-def process_text(pid: int) -> bytes:
-    """Return the identities of the workload and of the keeper."""
-    return identity(pid) + identity(os.getpid())
 
 
 def identity(pid: int) -> bytes:
@@ -228,7 +219,7 @@ def forward_output(child: int, streams: list[int], log: Log, orphan_check: int, 
         for _ in range(MOST_LEFT):  # processes that left the group can continue to print
             if not forward(number, stream, log):
                 break
-        keep_output(log, number, b"", end=True)
+        log.add(number, b"", end=True)
     if os.path.exists("process"):  # noqa: PTH110
         if killed_for_memory:
             write_file("oom", b"")
@@ -277,7 +268,7 @@ def forward(number: int, stream: int, log: Log) -> bytes | None:
         data = os.read(stream, READ_SIZE)
     except BlockingIOError:
         return None
-    keep_output(log, number, data)
+    log.add(number, data)
     return data
 
 
@@ -286,10 +277,8 @@ def end_group(child: int) -> int:
 
     The id of the group cannot be reused until its leader is reaped.
     """
-    try:  # noqa: SIM105
+    with suppress(OSError):  # the group is empty
         os.killpg(child, SIGKILL)
-    except OSError:
-        pass  # the group is empty
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 
@@ -299,11 +288,9 @@ def end_descendants() -> None:
     until = time.monotonic() + END_LIMIT
     while time.monotonic() < until and (found := children()):
         for pid in found:
-            try:
+            with suppress(OSError):
                 os.kill(pid, SIGKILL)
                 os.waitpid(pid, os.WNOHANG)  # a process that waits for a dead disk ends later
-            except OSError:
-                pass
         time.sleep(PAUSE)
 
 

@@ -1,8 +1,8 @@
-"""Detects state changes of one container without calls of podman.
+"""Determines the state of one container from its process descriptor, its exit file and the listing of podman.
 
-Input: the id of the container, and the watch of all containers of podman. Output: facts (alive, ended with a code), and
-hints that a listing is needed. The first process of a container is watched by its process descriptor. Its exit code is
-read from the file that the container monitor writes. The module owns the process descriptor.
+Input: the container, the watch of all containers of podman, and listings. Output: the state, and hints that it may have
+changed. The first process of a container is watched by its process descriptor, and its exit code is read from the file
+that the container monitor writes. The newest source takes precedence. The module owns the process descriptor.
 """
 
 import asyncio
@@ -11,31 +11,37 @@ from typing import TYPE_CHECKING
 
 from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, ExecutionState, exited
 from ankaios.common.supervision import run_once
+from ankaios.runtimes.container_listing import Container, Listing
 from ankaios.runtimes.exit_watch import ExitWatch, command_line, parent_of, watch_exit
-from ankaios.runtimes.podman.places import Monitor, exit_code, read_monitor, stamp_of
+from ankaios.runtimes.podman.places import exit_code, read_monitor, stamp_of
+from ankaios.runtimes.podman.states import PODMAN_UNREADABLE, is_final
+from ankaios.runtimes.runtime_connector import RuntimeFailed
+from ankaios.runtimes.state_cache import Loaded
 
 if TYPE_CHECKING:
     from ankaios.runtimes.podman.podman_watch import PodmanWatch
 
 # The exit file is written about a millisecond after the end of the process; podman removes it much later.
 EXIT_FILE_PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
+RECORD_LIMIT = 5.0  # seconds
 
 
 class ContainerWatch:
     """Watches one container for one checker. `fact` is the newest state that needs no call of podman, `since` its time.
 
-    Without a fact, only a listing that started after `since` is valid. `seen_ending` is the process whose end was
-    detected. Podman can report it as running until it has recorded the end.
+    Without a fact, only a listing that started after `since` is valid. `_seen_ending` is the process whose end was
+    detected. Podman can report it as running until it has recorded the end. If `is_quiet`, no hints are given.
     """
 
     def __init__(
         self, watches: "PodmanWatch", container: str, exits_are_final: bool, on_hint: Callable[[], None]
     ) -> None:
         self.container = container
-        self.began = watches.now()
+        self._began = watches.now()
         self.fact: ExecutionState | None = None
         self.since = 0.0
-        self.seen_ending = 0
+        self._seen_ending = 0
+        self.is_quiet = False
         self._watches = watches
         self._exits_are_final = exits_are_final
         self._on_hint = on_hint
@@ -61,24 +67,22 @@ class ContainerWatch:
         pid = pid or self._watches.pid_of(self.container)
         if not pid or self._closed:
             return False
-        monitor: list[Monitor] = []
-        self._process = watch_exit(pid, lambda pid: self._is_ours(pid, monitor), self._ended)
+        self._process = watch_exit(pid, self._is_ours, self._ended)
         if self._process is None:
             return False
-        self._auto_remove = monitor[0].auto_remove
-        self._old_exit_file = stamp_of(self._watches.exit_file(self.container))
-        self.seen_ending = 0
+        self._old_exit_file = stamp_of(self._watches.places.exit_file(self.container))
+        self._seen_ending = 0
         self._set_fact(RUNNING_OK)
         return True
 
-    def _is_ours(self, pid: int, found: list[Monitor]) -> bool:
+    def _is_ours(self, pid: int) -> bool:
         """Check that the parent of the process is the monitor of the container, which has its id as an argument."""
         parent = parent_of(pid)
         monitor = read_monitor(command_line(parent), self.container) if parent else None
         if monitor is None:
             return False
         self._watches.update_places(monitor, self.container)
-        found.append(monitor)
+        self._auto_remove = monitor.auto_remove
         return True
 
     def _changed(self, fact: ExecutionState | None) -> None:
@@ -89,13 +93,8 @@ class ContainerWatch:
         self.fact = fact
         self.since = self._watches.now()
 
-    def update(self, fact: ExecutionState | None, asked: float) -> None:
-        """Take over the state of a listing that started at `asked`, unless the process is watched."""
-        if not self.alive:
-            self.fact, self.since, self.seen_ending = fact, asked, 0
-
     def hint(self) -> None:
-        if not self._closed and not self._watches.is_quiet(self.container):
+        if not self._closed and not self.is_quiet:
             self._on_hint()
 
     def invalidate(self) -> None:
@@ -105,7 +104,7 @@ class ContainerWatch:
             self.hint()
 
     def _ended(self) -> None:
-        self.seen_ending = self._process.pid if self._process else 0
+        self._seen_ending = self._process.pid if self._process else 0
         if self._auto_remove and self._exits_are_final:
             # Podman removes the container now; its exit code is never reported.
             self._changed(FAILED_LOST)
@@ -138,13 +137,64 @@ class ContainerWatch:
 
     def read_exit_now(self) -> bool:
         """Read the exit code of the process whose end was detected. Return whether it is available."""
-        path = self._watches.exit_file(self.container)
-        code = exit_code(path, self._old_exit_file) if path and self.seen_ending and self._exits_are_final else None
+        path = self._watches.places.exit_file(self.container)
+        code = exit_code(path, self._old_exit_file) if path and self._seen_ending and self._exits_are_final else None
         if code is None:
             return False
         self._changed(exited(code))
         self._watches.watch_restart(self.container)
         return True
+
+    # -- with the listing
+
+    def state(self, loaded: Loaded[Listing] | None) -> ExecutionState | None:
+        """Return None if a new listing is needed.
+
+        [impl->swdd~podman-state-getter-uses-podmancli~1]
+        [impl->swdd~podman-state-getter-returns-unknown-state~1]
+        """
+        if self.fact is None and self.read_exit_now():
+            return self.fact
+        if loaded is None or loaded.asked < self.since:
+            return self.fact or (RUNNING_OK if self.attach() else None)
+        if isinstance(loaded.value, RuntimeFailed):
+            return RUNNING_OK if self.attach() else self.fact or PODMAN_UNREADABLE
+        return self._as_listed(loaded.value.by_id.get(self.container), loaded.asked)
+
+    def _as_listed(self, listed: Container | None, asked: float) -> ExecutionState | None:
+        """[impl->swdd~podman-state-getter-returns-removed-state~1]"""
+        if listed is None:
+            self.update(FAILED_LOST, asked)
+            return FAILED_LOST
+        running = listed.state == RUNNING_OK and self.attach(listed.pid)
+        if not running and self._end_is_not_recorded(listed, asked):
+            return self.fact or RUNNING_OK
+        if listed.state == RUNNING_OK and not running and listed.pid and asked < self._began:
+            # The listing is older than the watch, and the process cannot be watched: it may have ended since.
+            self.update(None, self._began)
+            return None
+        self.update(listed.state if is_final(listed.state) else None, asked)
+        return listed.state
+
+    def _end_is_not_recorded(self, listed: Container, asked: float) -> bool:
+        """Return whether the end of the process was detected but podman has not recorded it yet.
+
+        That can take long if many containers end at the same time.
+        """
+        ended = self._seen_ending
+        if not ended or (self.fact is None and asked > self.since + RECORD_LIMIT):
+            return False
+        return listed.state.state == "Stopping" or (listed.state == RUNNING_OK and listed.pid == ended)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the next change is detected without a listing."""
+        return self.alive or self.fact is not None
+
+    def update(self, fact: ExecutionState | None, asked: float) -> None:
+        """Take over the state of a listing that started at `asked`, unless the process is watched."""
+        if not self.alive:
+            self.fact, self.since, self._seen_ending = fact, asked, 0
 
     def close(self) -> None:
         self._closed = True

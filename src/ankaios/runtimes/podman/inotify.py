@@ -10,6 +10,8 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+from ankaios.runtimes.kernel import Kernel
+
 IN_MODIFY = 0x2
 IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
@@ -26,21 +28,12 @@ class Inotify:
     """Calls `on_change(folder, name)`. An empty name means that the kernel dropped events."""
 
     def __init__(self, on_change: Callable[[str, str], None]) -> None:
-        import ctypes  # loaded only if something is watched, because it is slow
-
-        self._libc, self._errno = ctypes.CDLL(None, use_errno=True), ctypes.get_errno
-        self._descriptor = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._kernel = Kernel()
+        self._descriptor = self._kernel.call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
         self._on_change = on_change
-        self._folders: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
         self._watches: dict[str, int] = {}
-        self._files: set[str] = set()
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
-
-    def _check(self, result: int) -> int:
-        if result < 0:
-            number = self._errno()
-            raise OSError(number, os.strerror(number))
-        return result
 
     def add(self, folder: str) -> None:
         """Raises OSError if the folder cannot be watched."""
@@ -49,20 +42,20 @@ class Inotify:
     def add_file(self, path: str) -> None:
         """Calls `on_change` with the folder and the name of the file whenever it is written."""
         self._add(path, IN_MODIFY)
-        self._files.add(path)
 
     def _add(self, path: str, mask: int) -> None:
         if path in self._watches:
             return
-        watch = self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask))
-        self._folders[watch] = path
+        watch = self._kernel.call("inotify_add_watch", self._descriptor, os.fsencode(path), mask)
+        self._paths[watch] = path
         self._watches[path] = watch
 
     def remove(self, folder: str) -> None:
         watch = self._watches.pop(folder, None)
         if watch is not None:
-            self._folders.pop(watch, None)
-            self._libc.inotify_rm_watch(self._descriptor, watch)
+            self._paths.pop(watch, None)
+            with suppress(OSError):  # the kernel may have removed it
+                self._kernel.call("inotify_rm_watch", self._descriptor, watch)
 
     def _read(self) -> None:
         with suppress(BlockingIOError):
@@ -72,14 +65,14 @@ class Inotify:
     def _handle(self, watch: int, mask: int, name: str) -> None:
         if mask & IN_Q_OVERFLOW:
             self._on_change("", "")
-        elif folder := self._folders.get(watch):
-            if mask & IN_IGNORED:  # the folder was removed, and the kernel removed the watch
-                del self._folders[watch]
-                self._watches.pop(folder, None)
-            elif folder in self._files:
-                self._on_change(*os.path.split(folder))
-            else:
-                self._on_change(folder, name)
+        elif path := self._paths.get(watch):
+            if mask & IN_IGNORED:  # the folder or file was removed, and the kernel removed the watch
+                del self._paths[watch]
+                self._watches.pop(path, None)
+            elif name:
+                self._on_change(path, name)
+            else:  # a file
+                self._on_change(*os.path.split(path))
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -81,27 +81,40 @@ def _merged(value: Any) -> Any:
 def add_control_interface(manifest: str, target: Target, folder: Path) -> str:
     """Mount the folder into the target container of the first pod with the target's name, and into no other."""
     documents = load_documents(manifest)
-    pod_spec = _find_pod(documents, target.pod)
-    container = _find_container(pod_spec, target.container)
-    mount = {"name": CONTROL_INTERFACE_VOLUME, "mountPath": CONTROL_INTERFACE_TARGET}
-    source = {"path": str(folder), "type": "Directory"}
-    _extend(container, "volumeMounts", mount)
-    _extend(pod_spec, "volumes", {"name": CONTROL_INTERFACE_VOLUME, "hostPath": source})
+    place = _control_interface_place(documents, target)
+    _add_volume(place, CONTROL_INTERFACE_VOLUME, _Volume(str(folder), CONTROL_INTERFACE_TARGET, kind="Directory"))
     return dump_documents(documents, manifest)
 
 
-def _find_pod(documents: list[Any], pod: str) -> dict[str, Any]:
+class _Place(Struct, frozen=True):
+    document: dict[str, Any]
+    pod_spec: dict[str, Any]
+    container: dict[str, Any]
+
+
+class _Volume(Struct, frozen=True):
+    host_path: str
+    container_path: str
+    read_only: bool = False
+    kind: str | None = None
+
+
+def _add_volume(place: _Place, name: str, volume: _Volume) -> None:
+    source = {"path": volume.host_path} | ({"type": volume.kind} if volume.kind else {})
+    mount = {"name": name, "mountPath": volume.container_path} | ({"readOnly": True} if volume.read_only else {})
+    _extend(place.pod_spec, "volumes", {"name": name, "hostPath": source})
+    _extend(place.container, "volumeMounts", mount)
+
+
+def _control_interface_place(documents: list[Any], target: Target) -> _Place:
     for document in documents:
-        if pod_name(document) == pod:
-            return _mapping_at(document, *_POD_SPEC[document["kind"]])
-    raise Unsupported(f"Cannot add Control Interface. Target pod not found '{pod}'")
-
-
-def _find_container(pod_spec: dict[str, Any], name: str) -> dict[str, Any]:
-    for container in _containers(pod_spec):
-        if container.get("name") == name:
-            return container
-    raise Unsupported(f"Cannot add Control Interface. Target container '{name}' not found.")
+        if pod_name(document) == target.pod:
+            pod_spec = _mapping_at(document, *_POD_SPEC[document["kind"]])
+            for container in _containers(pod_spec):
+                if container.get("name") == target.container:
+                    return _Place(document, pod_spec, container)
+            raise Unsupported(f"Cannot add Control Interface. Target container '{target.container}' not found.")
+    raise Unsupported(f"Cannot add Control Interface. Target pod not found '{target.pod}'")
 
 
 def _containers(pod_spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -111,19 +124,22 @@ def _containers(pod_spec: dict[str, Any]) -> list[dict[str, Any]]:
     return [container for container in containers if isinstance(container, dict)]
 
 
-def _mapping_at(document: Any, *path: str) -> dict[str, Any]:
+def _value_at(document: Any, *path: str) -> Any:
     found = document
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _mapping_at(document: Any, *path: str) -> dict[str, Any]:
+    found = _value_at(document, *path)
     if not isinstance(found, dict):
         raise Unsupported(f"cannot read the manifest: expected a mapping at '{'.'.join(path)}'")
     return found
 
 
 def _text_at(document: Any, *path: str) -> str:
-    found = document
-    for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
+    found = _value_at(document, *path)
     if not isinstance(found, str):
         raise Unsupported(f"cannot read the manifest: each document needs a text at '{'.'.join(path)}'")
     return found
@@ -158,19 +174,6 @@ def add_grants(manifest: str, grants: Iterable[DeviceGrant], block_devices: froz
     return dump_documents(documents, manifest)
 
 
-class _Place(Struct, frozen=True):
-    document: dict[str, Any]
-    pod_spec: dict[str, Any]
-    container: dict[str, Any]
-
-
-class _Volume(Struct, frozen=True):
-    host_path: str
-    container_path: str
-    read_only: bool = False
-    kind: str | None = None
-
-
 def _grant_volumes(grant: DeviceGrant, block_devices: frozenset[str]) -> list[_Volume]:
     """Podman adds a device to a container if its node is mounted as a host path of a device type."""
     if grant.cdi_devices:
@@ -180,13 +183,6 @@ def _grant_volumes(grant: DeviceGrant, block_devices: frozenset[str]) -> list[_V
         kind = "BlockDevice" if node.host_path in block_devices else "CharDevice"
         volumes.append(_Volume(node.host_path, node.container_path, kind=kind))
     return volumes
-
-
-def _add_volume(place: _Place, name: str, volume: _Volume) -> None:
-    source = {"path": volume.host_path} | ({"type": volume.kind} if volume.kind else {})
-    mount = {"name": name, "mountPath": volume.container_path} | ({"readOnly": True} if volume.read_only else {})
-    _extend(place.pod_spec, "volumes", {"name": name, "hostPath": source})
-    _extend(place.container, "volumeMounts", mount)
 
 
 def _grant_target(documents: list[Any], wanted: str | None) -> _Place:

@@ -14,9 +14,9 @@ from msgspec import Struct
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.execution_state import SUCCEEDED_OK, ExecutionState
 from ankaios.runtimes.container_config import config_mapping, optional_text, required_text, text_list
+from ankaios.runtimes.container_listing import Listing
 from ankaios.runtimes.podman.kube_manifest import Target, add_control_interface, add_grants
-from ankaios.runtimes.podman.listing import Listing
-from ankaios.runtimes.podman.states import METADATA_UNREADABLE, container_state, pods_state
+from ankaios.runtimes.podman.states import METADATA_UNREADABLE, pods_state
 from ankaios.runtimes.runtime_connector import Extras, Unsupported
 
 _log = logging.getLogger(__name__)
@@ -77,8 +77,7 @@ def listed_state(workload: KubeWorkload, listing: Listing) -> ExecutionState:
         return METADATA_UNREADABLE
     if workload.pods is None:
         return SUCCEEDED_OK
-    pods = [listing.of_pod(pod) for pod in workload.pods]
-    return pods_state([[container_state(each.state, each.exit_code) for each in pod] for pod in pods])
+    return pods_state([container.state for container in listing.of_pod(pod)] for pod in workload.pods)
 
 
 def prepared_manifest(config: KubeConfig, extras: Extras) -> str:

@@ -5,67 +5,11 @@ unreadable field gets a neutral default.
 """
 
 import json
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
-from msgspec import Struct, field
-
-from ankaios.common.workload import InstanceName
+from ankaios.runtimes.container_listing import Container, Listing, integer, text_labels
+from ankaios.runtimes.podman.states import container_state
 from ankaios.runtimes.runtime_connector import RuntimeFailed
-
-NAME_LABEL = "name"
-AGENT_LABEL = "agent"
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
-
-
-class Container(Struct, frozen=True):
-    """`exit_code` is None if podman reports none or an invalid one."""
-
-    id: str
-    state: str
-    exit_code: int | None = None
-    pid: int = 0
-    pod: str = ""
-    infra: bool = False
-    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
-    names: tuple[str, ...] = ()
-
-    @property
-    def instance_name(self) -> InstanceName | None:
-        return InstanceName.parse(self.labels.get(NAME_LABEL, ""))
-
-
-class Listing:
-    """All containers by id.
-
-    [impl->swdd~podmancli-container-state-cache-all-containers~1]
-    """
-
-    def __init__(self, containers: list[Container]) -> None:
-        self.by_id = {container.id: container for container in containers}
-        self._by_name: dict[str, list[Container]] = {}
-        self._by_pod: dict[str, list[Container]] = {}
-        for container in containers:
-            if name := container.labels.get(NAME_LABEL):
-                self._by_name.setdefault(name, []).append(container)
-            if container.pod:
-                self._by_pod.setdefault(container.pod, []).append(container)
-
-    def of_agent(self, agent: str) -> list[Container]:
-        """[impl->swdd~podman-list-of-existing-workloads-uses-labels~1]"""
-        return [container for container in self.by_id.values() if container.labels.get(AGENT_LABEL) == agent]
-
-    def of_instance(self, name: InstanceName) -> list[Container]:
-        """[impl->swdd~podman-get-workload-id-uses-label~1]"""
-        return self._by_name.get(str(name), [])
-
-    def of_pod(self, pod: str) -> list[Container]:
-        return self._by_pod.get(pod, [])
-
-    def pods(self) -> set[str]:
-        """Return the ids of all pods that have containers."""
-        return set(self._by_pod)
 
 
 def parse_listing(text: str) -> Listing:
@@ -89,14 +33,14 @@ def _container(entry: object) -> Container | None:
     container_id = entry.get("Id")
     if not isinstance(container_id, str) or not container_id:
         return None
+    exit_code = None if _was_interrupted(entry) else integer(entry.get("ExitCode"))
     return Container(
         id=container_id,
-        state=_text(entry.get("State")),
-        exit_code=None if _was_interrupted(entry) else _exit_code(entry.get("ExitCode")),
-        pid=_pid(entry.get("Pid")),
+        state=container_state(_text(entry.get("State")), exit_code),
+        pid=max(integer(entry.get("Pid")) or 0, 0),
         pod=_text(entry.get("Pod")),
         infra=entry.get("IsInfra") is True,
-        labels=_labels(entry.get("Labels")),
+        labels=text_labels(entry.get("Labels")),
         names=tuple(name for name in _list(entry.get("Names")) if isinstance(name, str)),
     )
 
@@ -109,24 +53,10 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _exit_code(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _was_interrupted(entry: dict[str, Any]) -> bool:
     """Return whether it ran during a power loss: newer versions of podman report it as exited with code 0."""
     started, ended = entry.get("StartedAt"), entry.get("ExitedAt")
     return isinstance(started, int) and isinstance(ended, int) and ended < started
-
-
-def _pid(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _labels(value: object) -> Mapping[str, str]:
-    if not isinstance(value, dict):
-        return _NO_LABELS
-    return {key: text for key, text in value.items() if isinstance(text, str)}
 
 
 def parse_pods(text: str) -> list[str]:

@@ -14,6 +14,8 @@ from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.check_command import check_target_of
 from ankaios.runtimes.command import CommandFailed
 from ankaios.runtimes.container_config import log_arguments
+from ankaios.runtimes.container_listing import Container
+from ankaios.runtimes.container_runtime import LISTED_BEFORE
 from ankaios.runtimes.generic_polling_state_checker import StateCheckers
 from ankaios.runtimes.podman.kube_manifest import exits_are_final, is_pod_of
 from ankaios.runtimes.podman.kube_workload import (
@@ -23,9 +25,8 @@ from ankaios.runtimes.podman.kube_workload import (
     prepared_manifest,
     read_workload,
 )
-from ankaios.runtimes.podman.listing import Container
 from ankaios.runtimes.podman.merged_logs import LogSource, merged_logs
-from ankaios.runtimes.podman.podman_runtime import LISTED_BEFORE, Podman
+from ankaios.runtimes.podman.podman_runtime import Podman
 from ankaios.runtimes.podman.podman_state_getter import PodmanKubeStateGetter
 from ankaios.runtimes.runtime_connector import (
     CheckTarget,
@@ -68,19 +69,15 @@ class PodmanKubeRuntime:
         The containers are listed first, because the other podman connector waits for the same listing.
         [impl->swdd~podman-kube-list-existing-workloads-using-config-volumes~1]
         """
-        listing = await self._cli.listing(max_age=LISTED_BEFORE)
+        listing = await self._cli.listings.get(max_age=LISTED_BEFORE)
         texts = await self._cli.stored(f".{agent}.(config|pods)$")
         names = [
             InstanceName.parse(volume.removesuffix(CONFIG_SUFFIX)) for volume in texts if volume.endswith(CONFIG_SUFFIX)
         ]
         ours = [name for name in names if name is not None and name.agent == agent]
-        if not ours:
-            return []
-        found = []
         for name in ours:
             self._remember(name, texts)
-            found.append(Existing(name, listed_state(self._workloads[str(name)], listing.get())))
-        return found
+        return [Existing(name, listed_state(self._workloads[str(name)], listing.get())) for name in ours]
 
     def _remember(self, name: InstanceName, texts: dict[str, str | None]) -> None:
         config, pods = texts.get(f"{name}{CONFIG_SUFFIX}"), texts.get(f"{name}{PODS_SUFFIX}")
@@ -135,7 +132,7 @@ class PodmanKubeRuntime:
     async def _play(self, workload: WorkloadId, config: KubeConfig, manifest: str) -> list[str]:
         """Record the existing pods first, so that the pods of a failed start can be identified and removed."""
         if workload not in self._others:
-            self._others[workload] = (await self._cli.listing()).get().pods()
+            self._others[workload] = (await self._cli.listings.get()).get().pods()
         try:
             pods = await self._cli.kube_play(config.general_options, config.play_options, manifest)
         except RuntimeFailed:
@@ -226,9 +223,7 @@ class PodmanKubeRuntime:
         """Without a container name, return any running container: all containers of a pod share one network."""
         found = self._checked.get((workload, container))
         if found is None or not self._podman.watch.pid_of(found):
-            containers = await self._containers(workload)
-            named = [each for each in containers if container is None or container in _kube_names(each)]
-            running = [each for each in named if each.pid]
+            running = [each for each in await self._containers(workload, container) if each.pid]
             if not running:
                 raise RuntimeFailed(f"no container '{container}' runs" if container else "no container runs")
             found = self._checked[workload, container] = running[0].id
@@ -237,21 +232,22 @@ class PodmanKubeRuntime:
     async def run_check(
         self, workload: WorkloadId, command: Sequence[str], limit: float, container: str | None = None
     ) -> CommandResult:
-        containers = await self._containers(workload)
-        named = [each for each in containers if container is None or container in _kube_names(each)]
+        named = await self._containers(workload, container)
         if len(named) != 1:
-            names = ", ".join(sorted(name for each in containers for name in _kube_names(each)))
+            names = ", ".join(sorted(name for each in await self._containers(workload) for name in _kube_names(each)))
             raise RuntimeFailed(f"name one of its containers as `container`: {names}")
         return await self._cli.run_check(named[0].id, command, limit)
 
     async def image_check(self, workload: WorkloadId) -> ExecCheck | None:
         raise Unsupported("the HEALTHCHECK of an image cannot be used with podman-kube, declare a check")
 
-    async def _containers(self, workload: WorkloadId) -> list[Container]:
+    async def _containers(self, workload: WorkloadId, name: str | None = None) -> list[Container]:
+        """Return the containers with the given name, by default all of them."""
         known = await self._known(workload)
-        listing = (await self._cli.listing()).get()
+        listing = (await self._cli.listings.get()).get()
         pods = known.pods if known and known.pods else ()
-        return [each for pod in pods for each in listing.of_pod(pod) if not each.infra]
+        found = [each for pod in pods for each in listing.of_pod(pod) if not each.infra]
+        return [each for each in found if name is None or name in _kube_names(each)]
 
     def processes(self, workload: WorkloadId) -> list[int]:
         getter = self._getters.get(workload)
@@ -261,11 +257,9 @@ class PodmanKubeRuntime:
 
     async def logs(self, workload: WorkloadId, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield whole lines of all containers of all pods, prefixed with the container if there are several."""
-        containers = await self._containers(workload)
         sources = [
-            LogSource(container.names[0] if container.names else container.id[:12], self._cli.logs(arguments))
-            for container in containers
-            for arguments in [log_arguments(container.id, options)]
+            LogSource(each.names[0] if each.names else each.id[:12], self._cli.logs(log_arguments(each.id, options)))
+            for each in await self._containers(workload)
         ]
         async for piece in merged_logs(sources):
             yield piece

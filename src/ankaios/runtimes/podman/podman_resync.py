@@ -26,9 +26,7 @@ class PodmanResync:
         self._cli = cli
         self._watch = watch
         self._task: asyncio.Task[None] | None = None
-        self._written = asyncio.Event()
-        cli.on_new_listing(watch.hint_all)
-        watch.on_states_written = self._written.set
+        cli.listings.on_new(watch.hint_all)
 
     def begin(self) -> None:
         """Start the task if it does not run. Called whenever a watch starts."""
@@ -41,8 +39,8 @@ class PodmanResync:
             await self._wait_for_reason(max(self._cli.settings.resync, took / SHARE_OF_TIME))
             if not self._watch.watching:
                 return
-            self._written.clear()
-            loaded = await self._cli.listing(not_before=self._watch.now())
+            self._watch.states_written.clear()
+            loaded = await self._cli.listings.get(not_before=self._watch.now())
             took = loaded.took
             self._watch.watch_folders()
             if isinstance(loaded.value, Exception):
@@ -52,7 +50,7 @@ class PodmanResync:
     async def _wait_for_reason(self, longest: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(longest):
-                await self._written.wait()
+                await self._watch.states_written.wait()
             await asyncio.sleep(WRITTEN_PAUSE)
             async with asyncio.timeout(OWN_CALLS_LIMIT):
                 while self._cli.calls_under_way:  # noqa: ASYNC110 - when one call ends, others may still run

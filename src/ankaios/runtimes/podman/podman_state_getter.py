@@ -9,142 +9,80 @@ Podman is called only if no other source has the state.
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 
-from ankaios.common.execution_state import FAILED_EXEC_FAILED, RUNNING_OK, SUCCEEDED_OK, ExecutionState
+from ankaios.common.execution_state import FAILED_LOST, RUNNING_OK, SUCCEEDED_OK, ExecutionState
+from ankaios.runtimes.container_listing import Listing
 from ankaios.runtimes.generic_polling_state_checker import POLL_INTERVAL
 from ankaios.runtimes.podman.container_watch import ContainerWatch
-from ankaios.runtimes.podman.listing import Container, Listing
 from ankaios.runtimes.podman.podman_cli import PodmanCli
 from ankaios.runtimes.podman.podman_watch import PodmanWatch
-from ankaios.runtimes.podman.states import (
-    LOST,
-    METADATA_UNREADABLE,
-    PODMAN_UNREADABLE,
-    PODS_UNREADABLE,
-    container_state,
-    pods_state,
-)
+from ankaios.runtimes.podman.states import METADATA_UNREADABLE, PODS_UNREADABLE, is_final, pods_state
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from ankaios.runtimes.state_cache import MAX_AGE, Loaded
 
-RECORD_LIMIT = 5.0  # seconds
 
-_ENDED = (SUCCEEDED_OK, FAILED_EXEC_FAILED)
+class _WatchedContainers:
+    """The watches of the containers of one workload, and the time until its next listing."""
 
+    def __init__(self, cli: PodmanCli, watches: PodmanWatch, exits_are_final: bool) -> None:
+        self._cli = cli
+        self._podman_watch = watches
+        self._exits_are_final = exits_are_final
+        self._watches: dict[str, ContainerWatch] = {}
+        self._state = FAILED_LOST
+        self._next_pause = POLL_INTERVAL
 
-def is_final(state: ExecutionState) -> bool:
-    return any(state.is_same(end) for end in _ENDED)
+    def open(self, hint: Callable[[], None]) -> None:
+        self._hint = hint
 
-
-class ContainerView:
-    """Combines the watch and the listing of one container."""
-
-    def __init__(self, watch: ContainerWatch) -> None:
-        self.watch = watch
-
-    def state(self, loaded: Loaded[Listing] | None) -> ExecutionState | None:
-        """Return None if a new listing is needed.
-
-        [impl->swdd~podman-state-getter-uses-podmancli~1]
-        """
-        watch = self.watch
-        if watch.fact is None and watch.read_exit_now():
-            return watch.fact
-        if loaded is not None and loaded.asked >= watch.since:
-            if isinstance(loaded.value, RuntimeFailed):
-                return self._without_podman()
-            return self._as_listed(loaded.value.by_id.get(watch.container), loaded.asked)
-        return watch.fact or (RUNNING_OK if watch.attach() else None)
-
-    def _without_podman(self) -> ExecutionState:
-        """Without a listing, a process that is alive counts as running.
-
-        [impl->swdd~podman-state-getter-returns-unknown-state~1]
-        """
-        return RUNNING_OK if self.watch.attach() else self.watch.fact or PODMAN_UNREADABLE
-
-    def _as_listed(self, container: Container | None, asked: float) -> ExecutionState | None:
-        """[impl->swdd~podman-state-getter-returns-removed-state~1]"""
-        if container is None:
-            self.watch.update(LOST, asked)
-            return LOST
-        state = container_state(container.state, container.exit_code)
-        running = state == RUNNING_OK and self.watch.attach(container.pid)
-        if not running and self._end_is_not_recorded(container, state, asked):
-            return self.watch.fact or RUNNING_OK
-        if state == RUNNING_OK and not running and container.pid and asked < self.watch.began:
-            # The listing is older than the watch, and the process cannot be watched: it may have ended since.
-            self.watch.update(None, self.watch.began)
-            return None
-        self.watch.update(state if is_final(state) else None, asked)
-        return state
-
-    def _end_is_not_recorded(self, container: Container, state: ExecutionState, asked: float) -> bool:
-        """Return whether the watch has seen the end of the process but podman has not recorded it yet.
-
-        That can take long if many containers end at the same time.
-        """
-        ended = self.watch.seen_ending
-        if not ended or (self.watch.fact is None and asked > self.watch.since + RECORD_LIMIT):
-            return False
-        return state.state == "Stopping" or (state == RUNNING_OK and container.pid == ended)
+    def _watch(self, container: str) -> ContainerWatch:
+        watch = self._watches[container] = self._podman_watch.watch(container, self._exits_are_final, self._hint)
+        return watch
 
     @property
-    def settled(self) -> bool:
+    def _settled(self) -> bool:
         """Whether the next change is detected without a listing."""
-        return self.watch.alive or self.watch.fact is not None
+        return bool(self._watches) and all(watch.settled for watch in self._watches.values())
 
+    def _known_listing(self) -> Loaded[Listing] | None:
+        """While changes are detected by watches, the age of a listing does not matter."""
+        return self._cli.listings.newest(inf if self._settled else MAX_AGE)
 
-class _Pause:
-    """The time until the next listing. It grows, because a container can stay in an unusual state forever."""
-
-    def __init__(self, longest: float) -> None:
-        self._longest = longest
-        self._next = POLL_INTERVAL
-
-    def after(self, state: ExecutionState, settled: bool) -> float | None:
-        if settled or state == LOST or is_final(state):
-            self._next = POLL_INTERVAL
+    def pause(self) -> float | None:
+        """Return a pause that grows, because a container can stay in an unusual state forever."""
+        if self._settled or self._state == FAILED_LOST or is_final(self._state):
+            self._next_pause = POLL_INTERVAL
             return None
-        if state == RUNNING_OK:
+        if self._state == RUNNING_OK:
             return POLL_INTERVAL  # its end can only be detected by polling
-        pause, self._next = self._next, min(self._next * 2, self._longest)
+        pause, self._next_pause = self._next_pause, min(self._next_pause * 2, self._cli.settings.resync)
         return pause
 
+    def close(self) -> None:
+        for watch in self._watches.values():
+            watch.close()
 
-def _known_listing(cli: PodmanCli, settled: bool) -> Loaded[Listing] | None:
-    """While changes are detected by watches, the age of a listing does not matter."""
-    return cli.newest_listing(inf if settled else MAX_AGE)
 
-
-class PodmanStateGetter:
+class PodmanStateGetter(_WatchedContainers):
     """The state of one container."""
 
     def __init__(self, cli: PodmanCli, watches: PodmanWatch, container: str, exits_are_final: bool) -> None:
-        self._cli = cli
-        self._watches = watches
+        super().__init__(cli, watches, exits_are_final)
         self._container = container
-        self._exits_are_final = exits_are_final
-        self._pause = _Pause(cli.settings.resync)
-        self._state = LOST
 
     def open(self, hint: Callable[[], None]) -> None:
-        self._view = ContainerView(self._watches.watch(self._container, self._exits_are_final, hint))
+        super().open(hint)
+        self._watch(self._container)
 
     async def get_state(self) -> ExecutionState:
-        state = self._view.state(_known_listing(self._cli, self._view.settled))
+        watch = self._watches[self._container]
+        state = watch.state(self._known_listing())
         while state is None:
-            state = self._view.state(await self._cli.listing(self._view.watch.since))
+            state = watch.state(await self._cli.listings.get(not_before=watch.since))
         self._state = state
         return state
 
-    def pause(self) -> float | None:
-        return self._pause.after(self._state, self._view.settled)
 
-    def close(self) -> None:
-        self._view.watch.close()
-
-
-class PodmanKubeStateGetter:
+class PodmanKubeStateGetter(_WatchedContainers):
     """The combined state of all containers of all pods of a workload.
 
     `find_pods` returns the ids of the pods, None if they are unknown; it may call podman.
@@ -158,17 +96,9 @@ class PodmanKubeStateGetter:
         find_pods: Callable[[], Awaitable[Sequence[str] | None]],
         exits_are_final: bool,
     ) -> None:
-        self._cli = cli
-        self._watches = watches
+        super().__init__(cli, watches, exits_are_final)
         self._find_pods = find_pods
-        self._exits_are_final = exits_are_final
-        self._views: dict[str, ContainerView] = {}
         self._members: dict[str, list[str]] | None = None
-        self._pause = _Pause(cli.settings.resync)
-        self._state = LOST
-
-    def open(self, hint: Callable[[], None]) -> None:
-        self._hint = hint
 
     async def get_state(self) -> ExecutionState:
         try:
@@ -180,24 +110,25 @@ class PodmanKubeStateGetter:
         return self._state
 
     async def _pods_state(self, pods: Sequence[str]) -> ExecutionState:
-        loaded = _known_listing(self._cli, self._settled)
+        loaded = self._known_listing()
         while True:
             if loaded is not None and isinstance(loaded.value, Listing):
                 self._update_members(pods, loaded.value)
             states = self._container_states(loaded)
             if states is not None:
-                return pods_state(states) if states else LOST
+                return pods_state(states)
             if loaded is not None and isinstance(loaded.value, RuntimeFailed):
                 return PODS_UNREADABLE
-            loaded = await self._cli.listing(max((view.watch.since for view in self._views.values()), default=0.0))
+            newest_fact = max((watch.since for watch in self._watches.values()), default=0.0)
+            loaded = await self._cli.listings.get(not_before=newest_fact)
 
     def _update_members(self, pods: Sequence[str], listing: Listing) -> None:
         self._members = {pod: [container.id for container in listing.of_pod(pod)] for pod in pods}
         present = {container for members in self._members.values() for container in members}
-        for container in present - self._views.keys():
-            self._views[container] = ContainerView(self._watches.watch(container, self._exits_are_final, self._hint))
-        for container in self._views.keys() - present:
-            self._views.pop(container).watch.close()
+        for container in present - self._watches.keys():
+            self._watch(container)
+        for container in self._watches.keys() - present:
+            self._watches.pop(container).close()
 
     def _container_states(self, loaded: Loaded[Listing] | None) -> list[list[ExecutionState]] | None:
         """Return None if a newer listing is needed."""
@@ -205,7 +136,7 @@ class PodmanKubeStateGetter:
             return None
         found: list[list[ExecutionState]] = []
         for members in self._members.values():
-            states = [self._views[container].state(loaded) for container in members]
+            states = [self._watches[container].state(loaded) for container in members]
             known = [state for state in states if state is not None]
             if len(known) < len(states):
                 return None
@@ -213,15 +144,4 @@ class PodmanKubeStateGetter:
         return found
 
     def containers(self) -> list[str]:
-        return list(self._views)
-
-    @property
-    def _settled(self) -> bool:
-        return bool(self._views) and all(view.settled for view in self._views.values())
-
-    def pause(self) -> float | None:
-        return self._pause.after(self._state, self._settled)
-
-    def close(self) -> None:
-        for view in self._views.values():
-            view.watch.close()
+        return list(self._watches)

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class PodmanWatch:
     """All watched containers of one podman.
 
-    `on_change` is called after an event that earlier listings do not contain. `on_states_written` is called when podman
+    `on_change` is called after an event that earlier listings do not contain. `states_written` is set when podman
     stored the state of any container: some states, such as paused, are visible only in a listing.
     """
 
@@ -31,11 +31,10 @@ class PodmanWatch:
 
     def __init__(self, on_change: Callable[[], None], now: Callable[[], float] = time.monotonic) -> None:
         self.on_change = on_change
-        self.on_states_written: Callable[[], None] = lambda: None
+        self.states_written = asyncio.Event()
         self.now = now
-        self._places = Places()
+        self.places = Places()
         self._watches: dict[str, list[ContainerWatch]] = {}
-        self._quiet: set[str] = set()
         self._folders: Inotify | None = None
         self._folders_later: asyncio.TimerHandle | None = None
         self._no_folders = False
@@ -43,7 +42,6 @@ class PodmanWatch:
     def watch(self, container: str, exits_are_final: bool, on_hint: Callable[[], None]) -> ContainerWatch:
         watch = ContainerWatch(self, container, exits_are_final, on_hint)
         self._watches.setdefault(container, []).append(watch)
-        self._quiet.discard(container)
         return watch
 
     def forget(self, watch: ContainerWatch) -> None:
@@ -52,24 +50,21 @@ class PodmanWatch:
             watches.remove(watch)
         if not watches:
             self._watches.pop(watch.container, None)
-            self._quiet.discard(watch.container)
             self._unwatch_restart(watch.container)
-
-    def is_quiet(self, container: str) -> bool:
-        return container in self._quiet
 
     def suspend_reports(self, container: str) -> None:
         """Give no hints for the container, because the agent is deleting it."""
-        if container in self._watches:
-            self._quiet.add(container)
+        for watch in self._watches.get(container, ()):
+            watch.is_quiet = True
 
     def resume_reports(self, container: str) -> None:
-        self._quiet.discard(container)
+        for watch in self._watches.get(container, ()):
+            watch.is_quiet = False
         self._invalidate(container)
 
     def update_places(self, monitor: Monitor, container: str) -> None:
-        if monitor.pid_file != self._places.pid_file(container) or monitor.exit_folder != self._places.exit_folder:
-            self._places.update_from(monitor, container)
+        if monitor.pid_file != self.places.pid_file(container) or monitor.exit_folder != self.places.exit_folder:
+            self.places.update_from(monitor, container)
             if self._folders_later is None:
                 loop = asyncio.get_running_loop()
                 self._folders_later = loop.call_later(self.folders_pause, self.watch_folders)
@@ -77,15 +72,15 @@ class PodmanWatch:
     def watch_folders(self) -> None:
         """Watch the folder and the files of podman, again if the kernel dropped a watch because they were removed."""
         self._folders_later = None
-        if folder := self._places.containers_folder:
+        if folder := self.places.containers_folder:
             self._watch_folder(folder)
         if self._folders is not None:
-            for path in self._places.state_files:
+            for path in self.places.state_files:
                 with suppress(OSError):
                     self._folders.add_file(path)
 
     def pid_of(self, container: str) -> int:
-        path = self._places.pid_file(container)
+        path = self.places.pid_file(container)
         return (number_in(path) if path else None) or 0
 
     def processes_of(self, containers: Iterable[str]) -> list[int]:
@@ -93,16 +88,13 @@ class PodmanWatch:
         watches = (watch for container in containers for watch in self._watches.get(container, ())[:1])
         return [pid for watch in watches if (pid := watch.pid)]
 
-    def exit_file(self, container: str) -> str | None:
-        return self._places.exit_file(container)
-
     def watch_restart(self, container: str) -> None:
         """Watch for a restart of the ended container by a user or by podman."""
-        if path := self._places.pid_file(container):
+        if path := self.places.pid_file(container):
             self._watch_folder(os.path.dirname(path))  # noqa: PTH120
 
     def _unwatch_restart(self, container: str) -> None:
-        if self._folders is not None and (path := self._places.pid_file(container)):
+        if self._folders is not None and (path := self.places.pid_file(container)):
             self._folders.remove(os.path.dirname(path))  # noqa: PTH120
 
     def _watch_folder(self, folder: str) -> None:
@@ -119,18 +111,18 @@ class PodmanWatch:
 
     def _changed(self, folder: str, name: str) -> None:
         if not name:
-            for container in list(self._watches):
-                self._invalidate(container)
-        elif f"{folder}/{name}" in self._places.state_files:
-            self.on_states_written()
-        elif folder == self._places.containers_folder:
+            for watch in self._all():
+                watch.invalidate()
+        elif f"{folder}/{name}" in self.places.state_files:
+            self.states_written.set()
+        elif folder == self.places.containers_folder:
             self._invalidate(name)
-        elif self._places.pid_file_pattern and name == os.path.basename(self._places.pid_file_pattern[1]):  # noqa: PTH119
+        elif self.places.pid_file_pattern and name == os.path.basename(self.places.pid_file_pattern[1]):  # noqa: PTH119
             self._restarted(folder)
 
     def _restarted(self, folder: str) -> None:
-        assert self._places.pid_file_pattern
-        container = folder[len(self._places.pid_file_pattern[0]) :].partition("/")[0]
+        assert self.places.pid_file_pattern
+        container = folder[len(self.places.pid_file_pattern[0]) :].partition("/")[0]
         for watch in list(self._watches.get(container, ())):
             watch.look_for_restart()
 
@@ -140,18 +132,19 @@ class PodmanWatch:
 
     def hint_all(self) -> None:
         """Hint all watches after a new listing."""
-        for watches in list(self._watches.values()):
-            for watch in list(watches):
-                watch.hint()
+        for watch in self._all():
+            watch.hint()
+
+    def _all(self) -> list[ContainerWatch]:
+        return [watch for watches in self._watches.values() for watch in watches]
 
     @property
     def watching(self) -> bool:
         return bool(self._watches)
 
     def close(self) -> None:
-        for watches in list(self._watches.values()):
-            for watch in list(watches):
-                watch.close()
+        for watch in self._all():
+            watch.close()
         if self._folders_later is not None:
             self._folders_later.cancel()
         if self._folders is not None:

@@ -20,7 +20,6 @@ from ankaios.common.execution_state import (
 PODMAN_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from Podman.")
 PODS_UNREADABLE = FAILED_UNKNOWN.because("Error getting state from pods.")
 METADATA_UNREADABLE = FAILED_UNKNOWN.because("Could not load workload metadata")
-LOST = FAILED_LOST
 
 _STARTING = {"created", "configured", "initialized"}
 _STOPPING = {"stopping", "stopped", "removing"}
@@ -82,4 +81,9 @@ def pods_state(pods: Iterable[Sequence[ExecutionState]]) -> ExecutionState:
     [impl->swdd~podman-kube-state-getter-treats-missing-pods-as-unknown~1]
     """
     parts = [kube_container_state(state) for pod in pods for state in (pod or [KUBE_UNKNOWN])]
-    return min(parts, key=_rank) if parts else LOST
+    return min(parts, key=_rank) if parts else FAILED_LOST
+
+
+def is_final(state: ExecutionState) -> bool:
+    """Return whether the container has ended with an exit code."""
+    return state.is_same(SUCCEEDED_OK) or state.is_same(FAILED_EXEC_FAILED)
