@@ -54,7 +54,6 @@ from ankaios.server.core.record_requests import RecordRequestHandler
 from ankaios.server.core.replies import (
     MAX_EVENT_MASKS,
     MAX_MASKS,
-    MAX_OPEN_REQUESTS,
     Decision,
     DropAgent,
     Effect,
@@ -512,7 +511,7 @@ class AnkaiosServer:
 
         [impl->swdd~server-stores-new-event-subscription~1]
         """
-        if self._events.count(requester) >= MAX_OPEN_REQUESTS:
+        if not self._events.has_room(requester):
             return [refuse_too_many(request_id, "event subscriptions")]
         if len(masks) > MAX_EVENT_MASKS:
             text = f"cannot subscribe: {len(masks)} field masks are more than the limit of {MAX_EVENT_MASKS}"

@@ -17,12 +17,12 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import deleted_workload_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
+from ankaios.server.core.open_requests import MAX_OPEN_REQUESTS
 from ankaios.server.core.state_update import CommittedUpdate, added_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.storage.state_store import StateChange
 
-# What one workload or one command connection may keep open, and how much one subscription may watch.
-MAX_OPEN_REQUESTS = 100
+# How much one subscription may watch.
 MAX_EVENT_MASKS = 1000
 # In one request; each costs a few microseconds.
 MAX_MASKS = 100_000

@@ -14,8 +14,9 @@ from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, refuse, refuse_too_many
-from ankaios.server.core.requester import Requester, RequestsByOwner, UpdateOrigin
+from ankaios.server.core.open_requests import OpenRequests
+from ankaios.server.core.replies import refuse, refuse_too_many
+from ankaios.server.core.requester import Requester, UpdateOrigin
 from ankaios.server.core.rollouts import (
     COMPLETED,
     DEFAULT_SETTLE_MS,
@@ -57,8 +58,7 @@ class RolloutMonitor:
         self._entries = entries
         self._rollouts = Rollouts()
         self._facts = RolloutFacts(self._view, lambda name: state.workload_states.get(name) is not None)
-        self._followers: dict[str, tuple[str, ...]] = {}
-        self._owners = RequestsByOwner()
+        self._followers: OpenRequests[tuple[str, ...]] = OpenRequests()
         self._unrestored: set[str] = set()  # failed rollouts whose previous state is not desired yet
 
     def _view(self, name: str) -> WorkloadView | None:
@@ -174,23 +174,20 @@ class RolloutMonitor:
             if self._rollouts.get(name) is None:
                 return refuse(request_id, f"unknown rollout '{name}'")
         if wanted.follow and any(it.is_running for it in self._rollouts.select(names)):
-            if self._owners.count(owner) >= MAX_OPEN_REQUESTS:
+            if not self._followers.has_room(owner):
                 return refuse_too_many(request_id, "subscriptions for rollouts")
-            self._owners.add(request_id, owner)
-            self._followers[request_id] = names
+            self._followers.put(request_id, owner, names)
         return self._response(request_id, names)
 
     def cancel(self, request_id: str) -> None:
-        self._owners.discard(request_id)
-        self._followers.pop(request_id, None)
+        self._followers.remove(request_id)
 
     def cancel_of_peer(self, peer: str) -> None:
-        for request_id in self._owners.of_peer(peer):
-            self.cancel(request_id)
+        self._followers.remove_of_peer(peer)
 
     def _news(self, changed: Collection[str]) -> list[Respond]:
         responses = []
-        for request_id, names in list(self._followers.items()) if changed else ():
+        for request_id, names in self._followers.items() if changed else ():
             if names and not set(names).intersection(changed):
                 continue
             responses.append(self._response(request_id, names))

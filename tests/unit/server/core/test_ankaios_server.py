@@ -12,7 +12,8 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, HooksFinished, NextUpdate, RunHooks, SecondPassed
+from ankaios.server.core.open_requests import MAX_OPEN_REQUESTS
+from ankaios.server.core.replies import HooksFinished, NextUpdate, RunHooks, SecondPassed
 from ankaios.server.core.update_rejected import HookVeto
 from tests.unit.server.story import (
     H,

@@ -23,7 +23,8 @@ from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
+from ankaios.server.core.open_requests import MAX_OPEN_REQUESTS
+from ankaios.server.core.replies import Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
 from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, Rollouts, advance
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryKey
