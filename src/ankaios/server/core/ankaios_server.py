@@ -45,7 +45,6 @@ from ankaios.server.core.history_requests import (
     change_to_values,
     check_unchanged,
     history_response,
-    readable_by,
 )
 from ankaios.server.core.log_request_handler import LogRequestHandler
 from ankaios.server.core.long_messages import LONG_SIZE, mask_count, message_size, request_size
@@ -71,7 +70,7 @@ from ankaios.server.core.replies import (
     updates_for_agents,
 )
 from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, requested_update, workload_requester
-from ankaios.server.core.rights import check_rights, readable_logs, readable_paths
+from ankaios.server.core.rights import RequesterRights
 from ankaios.server.core.rollout_monitor import RolloutMonitor
 from ankaios.server.core.rollouts import Rollout
 from ankaios.server.core.server_state import ServerState
@@ -87,7 +86,7 @@ from ankaios.server.core.state_update import (
     update_message,
 )
 from ankaios.server.core.state_view import StateSnapshot, StateView, state_response
-from ankaios.server.core.stored_entries import EntryCollector, desired_entries, tag_entries
+from ankaios.server.core.stored_entries import EntryCollector, changed_keys, desired_entries
 from ankaios.server.core.stored_state import (
     HookedWorkloads,
     RestoredState,
@@ -99,7 +98,7 @@ from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.usage_collector import UsageCollector
 from ankaios.server.core.waiting_reasons import ClusterFacts
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
-from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, Revision, StateChange
+from ankaios.storage.state_store import EntryChange, JsonValue, Revision, StateChange
 
 _log = logging.getLogger(__name__)
 
@@ -148,6 +147,7 @@ class AnkaiosServer:
             runtimes_of=self._sessions.runtimes_of,
             missing_devices=self._devices.missing_devices,
         )
+        self._rights = RequesterRights(self.state.effective)
         self._rejections = RecentRejections()
         self._records = RecordRequestHandler(
             self.state.records,
@@ -493,17 +493,20 @@ class AnkaiosServer:
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
         if content == "recordsRequest":
-            return [self._records.request(request_id, request.recordsRequest, requester, self._may_read_of(requester))]
+            return [
+                self._records.request(
+                    request_id, request.recordsRequest, requester, self._rights.readable_logs(requester)
+                )
+            ]
         if content == "rolloutsRequest":
             return [self._rollouts.request(request_id, request.rolloutsRequest, requester)]
         if content == "whyRequest":
-            return [self._records.why(request_id, request.whyRequest.workload, self._may_read_of(requester))]
+            return [self._records.why(request_id, request.whyRequest.workload, self._rights.readable_logs(requester))]
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
     def _history_response(self, request_id: str, request: base.HistoryRequest, requester: Requester) -> Respond:
         """A workload receives only the entries that it may read."""
-        is_readable = readable_by(self._access_of(requester)) if requester.workload else lambda _: True
-        response = history_response(self._history, request, is_readable)
+        response = history_response(self._history, request, self._rights.readable_paths(requester))
         return Respond(base.Response(requestId=request_id, historyResponse=response))
 
     def _subscribe(self, request_id: str, masks: Sequence[str], requester: Requester) -> list[Effect]:
@@ -551,8 +554,8 @@ class AnkaiosServer:
         change: DesiredChange | None = None
         try:
             change = self._requested_change(request)
-            self._check_rights(origin.requester, change)
-            self._rollouts.check(self._changed_keys(change), origin.atomic)
+            self._rights.check_change(origin.requester, change)
+            self._rollouts.check(changed_keys(self.state.desired, change), origin.atomic)
             prepared = prepare_update(self.state, change, self._devices.agents())
         except UpdateRejected as fault:
             return [self._reject(origin, fault, change)]
@@ -562,36 +565,14 @@ class AnkaiosServer:
             return [shown]
         return self._commit_or_plan(origin, prepared, prepared.changes)
 
-    def _changed_keys(self, change: DesiredChange) -> set[EntryKey]:
-        entries = [*desired_entries(self.state.desired, change), *tag_entries(change.agent_tags)]
-        return {entry.key for entry in entries}
-
     def _requested_change(self, request: base.Request) -> DesiredChange:
         if request.HasField("rollbackRequest"):
             return change_by_rollback(self._history, self.state.desired, request.rollbackRequest, self._tags.tags_for)
         update = requested_update(request)
         change = change_by_request(self.state.desired, update)
         if update.HasField("ifRevision"):
-            entries = desired_entries(self.state.desired, change)
-            check_unchanged(self._history, update.ifRevision, [*entries, *tag_entries(change.agent_tags)])
+            check_unchanged(self._history, update.ifRevision, changed_keys(self.state.desired, change))
         return change
-
-    def _check_rights(self, requester: Requester | None, change: DesiredChange) -> None:
-        """Command connections may write everything, a workload nothing that exceeds its own rights."""
-        if requester is not None and requester.workload:
-            check_rights(requester.workload, self._access_of(requester), change)
-
-    def _access_of(self, requester: Requester) -> Form:
-        """The access rules of the workload; none if it is not on the agent that sent the request."""
-        workload = self.state.effective.get(requester.workload)
-        if workload is None or workload.instance_name.agent != requester.peer:
-            return {}
-        access: Form = workload.form.get("controlInterfaceAccess", {})
-        return access
-
-    def _may_read_of(self, requester: Requester) -> Callable[[str], bool]:
-        """Whether a requester may read the output of a workload."""
-        return readable_logs(self._access_of(requester)) if requester.workload else lambda _: True
 
     def _reject(self, origin: UpdateOrigin, fault: UpdateRejected, change: DesiredChange | None = None) -> Respond:
         if origin.is_plan:
@@ -611,8 +592,7 @@ class AnkaiosServer:
 
         plan = describe_plan(self.state, prepared, self._devices.plan(changes), self._facts)
         plan.revision = self._history.current
-        if origin.requester is not None and origin.requester.workload:
-            hide_unreadable(plan, readable_paths(self._access_of(origin.requester)))
+        hide_unreadable(plan, self._rights.readable_paths(origin.requester))
         return plan_response(origin.request_id, plan)
 
     def _hooks_finished(self, outcome: grpc.UpdateWorkload | UpdateRejected | None) -> list[Effect]:

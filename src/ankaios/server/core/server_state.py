@@ -121,11 +121,9 @@ class ServerState:
         for name, form in change.workloads.items():
             old = self.desired["workloads"].get(name, {})
             self._users_of_config.move(name, _references(old), _references(form or {}))
-            self._put(("desiredState", "workloads", name), form)
-        for key, item in change.configs.items():
-            self._put(("desiredState", "configs", key), item)
-        for name, form in change.device_configurations.items():
-            self._put(("desiredState", "deviceConfigurations", name), form)
+        for section, entries in change.sections().items():
+            for name, entry in entries.items():
+                self._put(("desiredState", section, name), entry)
 
     def _put_api_version(self, version: str) -> None:
         for state in ("desiredState", "effectiveState"):
