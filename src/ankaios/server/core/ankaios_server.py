@@ -136,6 +136,7 @@ class AnkaiosServer:
         self._logs = LogRequestHandler(self.state)
         self._usage = UsageCollector(self.state)
         self._has_hooks = has_hooks
+        self._is_durable = is_durable
         self._term = term
         self._keeps_unlisted = keeps_unlisted
         self._deleting_agents: set[str] = set()  # agents that would delete unlisted workloads
@@ -181,7 +182,9 @@ class AnkaiosServer:
     def decide(self, message: ServerMessage, now: float) -> Decision:
         """Handle the message; `now` is in seconds since 1970."""
         self._set_time(now)
-        return Decision(self.handle(message), self._change)
+        effects = self.handle(message)
+        records = self.state.records.take_changed() if self._is_durable else {}
+        return Decision(effects, self._change, records)
 
     def _set_time(self, now: float) -> None:
         self._now = now
@@ -200,10 +203,6 @@ class AnkaiosServer:
 
     def snapshot(self) -> StateSnapshot:
         return StateSnapshot(self.state.tree)
-
-    def take_changed_records(self) -> dict[str, JsonValue]:
-        """The records of workloads that have changed since the last call, for the store."""
-        return self.state.records.take_changed()
 
     def handle(self, message: ServerMessage) -> list[Effect]:
         """The effects of a message, for callers that store nothing."""

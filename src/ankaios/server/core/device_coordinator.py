@@ -8,7 +8,6 @@ brokers, and which of these are outdated.
 import logging
 from collections.abc import Container, Iterable, Mapping
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec.structs import replace
 
 from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, RUNNING_OK, STOPPING, SUCCEEDED_OK, ExecutionState
@@ -422,6 +421,8 @@ def _offline_text(name: str, device: Form) -> str:
     text = f"its device '{name}' is {'lost' if device.get('lost') else 'offline'}"
     if "offlineSinceMs" not in device:
         return text
+    from google.protobuf.timestamp_pb2 import Timestamp  # not needed while all devices are online
+
     return f"{text} since {Timestamp(seconds=int(device['offlineSinceMs']) // 1000).ToJsonString()}"
 
 

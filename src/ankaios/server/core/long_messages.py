@@ -89,7 +89,7 @@ def _update_size(update: base.UpdateStateRequest, state: ServerState) -> int:
     size = len(new.workloads.workloads) + len(new.configs.configs)
     if size > LONG_SIZE:
         return size
-    size += sum(map(state.user_count, new.configs.configs)) + update.ByteSize() // _USUAL_ENTRY
+    size += sum(len(state.users_of_config(key)) for key in new.configs.configs) + update.ByteSize() // _USUAL_ENTRY
     return size + _selected_size(update.updateMask, state)
 
 

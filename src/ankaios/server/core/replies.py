@@ -1,8 +1,8 @@
 """The effects of the server, and the messages that they contain."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.messages import (
@@ -20,7 +20,7 @@ from ankaios.common.workload import InstanceName
 from ankaios.server.core.open_requests import MAX_OPEN_REQUESTS
 from ankaios.server.core.state_update import CommittedUpdate, added_message
 from ankaios.server.core.update_rejected import UpdateRejected
-from ankaios.storage.state_store import StateChange
+from ankaios.storage.state_store import JsonValue, StateChange
 
 # How much one subscription may watch.
 MAX_EVENT_MASKS = 1000
@@ -60,10 +60,14 @@ Effect = FromServerMessage | RunHooks | NextUpdate | DropAgent
 
 
 class Decision(Struct, frozen=True):
-    """What follows from one message: effects in order, and the change that must be durable before they leave."""
+    """What follows from one message: effects in order, and the change that must be durable before they leave.
+
+    `records` are the records of workloads that have changed, None for removed ones. Effects do not wait for them.
+    """
 
     effects: list[Effect]
     change: StateChange | None = None
+    records: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def refuse(request_id: str, reason: str) -> Respond:

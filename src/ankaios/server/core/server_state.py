@@ -8,7 +8,7 @@ config or an agent.
 [impl->swdd~server-state-in-memory~1]
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ankaios.common.agent_map import AgentMap
@@ -31,11 +31,8 @@ class Index:
     def __init__(self) -> None:
         self._names: dict[str, set[str]] = {}
 
-    def __getitem__(self, key: str) -> Iterable[str]:
+    def __getitem__(self, key: str) -> Collection[str]:
         return self._names.get(key, ())
-
-    def count(self, key: str) -> int:
-        return len(self._names.get(key, ()))
 
     def move(self, name: str, old: Iterable[str], new: Iterable[str]) -> None:
         for key in old:
@@ -88,7 +85,8 @@ class ServerState:
     def config(self, key: str) -> Any:
         return self.desired.get("configs", {}).get(key, MISSING)
 
-    def users_of_config(self, key: str) -> Iterable[str]:
+    def users_of_config(self, key: str) -> Collection[str]:
+        """The workloads that use the configuration item."""
         return self._users_of_config[key]
 
     def workloads_of_agent(self, agent: str) -> list[RenderedWorkload]:
@@ -99,11 +97,7 @@ class ServerState:
         return [self.effective[name] for name in sorted(self._on_agent[agent])] if agent else []
 
     def workload_count(self, agent: str) -> int:
-        return self._on_agent.count(agent)
-
-    def user_count(self, config: str) -> int:
-        """The number of workloads that use the configuration item."""
-        return self._users_of_config.count(config)
+        return len(self._on_agent[agent])
 
     def instances_of(self, workload: str) -> list[str]:
         """The names of the instances of a replicated workload."""
