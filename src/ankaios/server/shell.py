@@ -280,6 +280,9 @@ class ServerShell:
                     self._submit(self._server, self._server.decide(SecondPassed(), self._clock()))
 
     async def _handle(self, message: ServerMessage) -> None:
+        if self._snapshot is not None and isinstance(message, FromAgent | FromClient) and only_reads(message):
+            self._answer_read(message)
+            return
         if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
             self._perform([refusal])
             return
