@@ -37,7 +37,7 @@ from ankaios.server.core.replies import (
     DropAgent,
     Effect,
     HooksFinished,
-    NextUpdate,
+    NextChange,
     RunHooks,
     SecondPassed,
     ServerMessage,
@@ -275,9 +275,7 @@ class ServerShell:
     async def _count_seconds(self) -> None:
         while True:
             await asyncio.sleep(1)
-            async with self._deciding:
-                if self._server is not None:
-                    self._submit(self._server, self._server.decide(SecondPassed(), self._clock()))
+            await self._decide_all(SecondPassed())
 
     async def _handle(self, message: ServerMessage) -> None:
         if self._snapshot is not None and isinstance(message, FromAgent | FromClient) and only_reads(message):
@@ -288,11 +286,15 @@ class ServerShell:
             return
         if isinstance(message, FromAgent | FromClient) and self._starts_reading(message):
             return
+        await self._decide_all(message)
+
+    async def _decide_all(self, message: ServerMessage) -> None:
+        """Decide about the message and the changes that follow from it, one after the other."""
         pending = deque([message])
         async with self._deciding:
             while pending and (server := self._server) is not None:
                 decision = await self._decide_and_submit(server, pending.popleft())
-                pending += [effect for effect in decision.effects if isinstance(effect, NextUpdate)]
+                pending += [effect for effect in decision.effects if isinstance(effect, NextChange)]
 
     async def _decide_and_submit(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
         self.metrics.handling(message)
@@ -428,7 +430,7 @@ class ServerShell:
                 self._tasks.run_once("the mutating hooks", lambda: self._run_hooks(server, update))
             case DropAgent(agent, why):
                 self.middleware.drop_agent(agent, why)
-            case NextUpdate():
+            case NextChange():
                 pass  # it is handled next
             case _:
                 self.middleware.dispatch(effect)
@@ -452,7 +454,7 @@ _CHANGING_REQUESTS = ("updateStateRequest", "rollbackRequest")
 
 def _sender(message: ServerMessage) -> Sender | None:
     """None for messages of the server itself."""
-    return None if isinstance(message, HooksFinished | NextUpdate | SecondPassed) else sender_of(message)
+    return None if isinstance(message, HooksFinished | NextChange | SecondPassed) else sender_of(message)
 
 
 def _bound(address: Address) -> socket.socket:

@@ -16,6 +16,7 @@ from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
 from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES, AnkaiosServer
 from ankaios.server.core.long_messages import LONG_SIZE, message_size
 from ankaios.server.core.replies import Decision, Effect, HooksFinished, SecondPassed, ServerMessage
+from ankaios.server.core.rollout_monitor import RolloutMonitor
 from ankaios.server.core.state_view import StateSnapshot
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
@@ -226,7 +227,7 @@ async def test_seconds_go_on_after_an_internal_error(
         async with asyncio.timeout(10):
             while ticks.qsize() < 3:
                 await really_sleep(0)
-    assert "internal error in the tick of each second, starting it again in 1 s" in caplog.text
+    assert "internal error in the handling of a SecondPassed" in caplog.text
 
 
 async def test_a_veto_of_a_hook_is_answered(tmp_path: Path) -> None:
@@ -405,3 +406,28 @@ async def test_messages_are_received_after_a_large_update_that_hooks_have_seen(m
         assert (await middleware.next_response()).requestId == "cli-conn-1@1"
         await shell.to_server.send(a_read("cli-conn-2", "later", "desiredState.workloads.w1"))
         assert (await middleware.next_response()).requestId == "cli-conn-2@later"
+
+
+async def test_a_large_change_that_failed_is_undone_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    restore = RolloutMonitor.restoring
+
+    def note_thread(*arguments: Any) -> None:
+        threads.append(threading.current_thread())
+        restore(*arguments)
+
+    monkeypatch.setattr(RolloutMonitor, "restoring", note_thread)
+    really_sleep = asyncio.sleep
+    monkeypatch.setattr("asyncio.sleep", lambda seconds: really_sleep(seconds / 100))
+    message = a_large_update(1)
+    message.request.updateStateRequest.atomic.timeoutMs = 1
+    async with running() as (shell, middleware):
+        await shell.to_server.send(message)
+        assert (await middleware.next_response()).UpdateStateSuccess.rollout == "rollout-1"
+        async with asyncio.timeout(30):
+            while not threads:
+                await really_sleep(0.01)
+        await shell.to_server.send(a_read("cli-conn-2", "after", "desiredState.workloads.w1"))
+        answer = await middleware.next_response()
+        assert not answer.completeStateResponse.completeState.desiredState.workloads.workloads
+    assert threads[0] is not threading.main_thread()

@@ -57,7 +57,7 @@ from ankaios.server.core.replies import (
     DropAgent,
     Effect,
     HooksFinished,
-    NextUpdate,
+    NextChange,
     RunHooks,
     SecondPassed,
     ServerMessage,
@@ -160,6 +160,7 @@ class AnkaiosServer:
         # After an internal error: the state differs from the stored one.
         self.has_unstored_changes = False
         self._unanswered: str | None = None  # the request of an update that waited and is handled now
+        self._restoring: str | None = None  # the rollout whose previous state is being restored now
 
     @property
     def revision(self) -> int:
@@ -196,7 +197,9 @@ class AnkaiosServer:
             case HooksFinished() if self._at_hooks is not None:
                 changes = self._at_hooks[1].changes
                 return len(changes.added) + len(changes.deleted) > LONG_SIZE
-            case NextUpdate() if self._waiting:
+            case NextChange() if (rollout := self._rollouts.next_to_restore()) is not None:
+                return len(rollout.entries) > LONG_SIZE
+            case NextChange() if self._waiting:
                 return request_size(self._waiting[0][0], self.state) > LONG_SIZE
             case _:
                 return message_size(message, self.state) > LONG_SIZE
@@ -223,8 +226,8 @@ class AnkaiosServer:
                 return self._client_gone(connection)
             case HooksFinished(outcome):
                 return [*self._hooks_finished(outcome), *self._turn()]
-            case NextUpdate():
-                return [*self._next_update(), *self._turn()]
+            case NextChange():
+                return [*self._next_change(), *self._turn()]
             case SecondPassed():
                 self._entries.note_dropped_revisions(self._history.drop_old(self._now))
                 stale = self._remove_states(self._stale.second_passed())
@@ -239,6 +242,9 @@ class AnkaiosServer:
         self.state.recorder.stop()
         self.has_unstored_changes |= self._entries.take() is not None
         unanswered, self._unanswered = self._unanswered, None
+        if self._restoring is not None:
+            self._rollouts.not_restored(self._restoring, why)
+            self._restoring = None
         match message:
             case FromClient(_, request):
                 return [refuse(request.requestId, why)]
@@ -610,11 +616,22 @@ class AnkaiosServer:
         return effects + self._greetings()
 
     def _turn(self) -> list[Effect]:
-        """Each waiting update is handled as a separate message, so that its effects do not depend on the others."""
-        return [NextUpdate()] if self._waiting and self._at_hooks is None else []
+        """Each change is handled as a separate message, so that its effects do not depend on the others.
 
-    def _next_update(self) -> list[Effect]:
-        if not self._waiting or self._at_hooks is not None:
+        While hooks process an update, nothing may change that the update was compared with.
+        """
+        has_next = self._waiting or self._rollouts.next_to_restore() is not None
+        return [NextChange()] if has_next and self._at_hooks is None else []
+
+    def _next_change(self) -> list[Effect]:
+        if self._at_hooks is not None:
+            return []
+        if (rollout := self._rollouts.next_to_restore()) is not None:
+            self._restoring = rollout.name
+            effects = self._restore_before(rollout)
+            self._restoring = None
+            return effects
+        if not self._waiting:
             return []
         request, origin = self._waiting.popleft()
         self._unanswered = request.requestId
@@ -673,12 +690,7 @@ class AnkaiosServer:
 
     def _advance_rollouts(self, names: Collection[str] | None) -> list[Effect]:
         """States of these workloads, or the time, have changed."""
-        failed, responses = self._rollouts.advance(names)
-        effects: list[Effect] = [*responses]
-        if self._at_hooks is None:  # nothing may change that the update was compared with
-            for rollout in failed:
-                effects += self._restore_before(rollout)
-        return effects
+        return [*self._rollouts.advance(names), *self._turn()]
 
     def _restore_before(self, rollout: Rollout) -> list[Effect]:
         """Restore the entries that the rollout has changed, without hooks: agents get the workloads they had before."""

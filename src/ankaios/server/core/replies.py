@@ -40,8 +40,8 @@ class HooksFinished(Struct, frozen=True):
     outcome: grpc.UpdateWorkload | UpdateRejected | None
 
 
-class NextUpdate(Struct, frozen=True):
-    """A waiting update, to be handled as a separate message after the effects before it."""
+class NextChange(Struct, frozen=True):
+    """An update that waits or a rollout to restore, to be handled as a separate message after the effects before it."""
 
 
 class DropAgent(Struct, frozen=True):
@@ -55,8 +55,8 @@ class SecondPassed(Struct, frozen=True):
     """One second has passed."""
 
 
-ServerMessage = ToServerMessage | HooksFinished | NextUpdate | SecondPassed
-Effect = FromServerMessage | RunHooks | NextUpdate | DropAgent
+ServerMessage = ToServerMessage | HooksFinished | NextChange | SecondPassed
+Effect = FromServerMessage | RunHooks | NextChange | DropAgent
 
 
 class Decision(Struct, frozen=True):

@@ -59,7 +59,6 @@ class RolloutMonitor:
         self._rollouts = Rollouts()
         self._facts = RolloutFacts(self._view, lambda name: state.workload_states.get(name) is not None)
         self._followers: OpenRequests[tuple[str, ...]] = OpenRequests()
-        self._unrestored: set[str] = set()  # failed rollouts whose previous state is not desired yet
 
     def _view(self, name: str) -> WorkloadView | None:
         workload = self._state.effective.get(name)
@@ -124,18 +123,17 @@ class RolloutMonitor:
         """The previous state is desired again; only workloads that were ready before have to be ready again."""
         rollout = self._rollouts.get(name)
         assert rollout is not None
-        self._unrestored.discard(name)
         monitored = _monitoring(rollout, committed)
         workloads = tuple(it for it in monitored.workloads if it in rollout.ready_before)
-        self._put(replace(monitored, workloads=workloads))
+        self._put(replace(monitored, workloads=workloads, restore_is_due=False))
 
     def not_restored(self, name: str, why: str) -> None:
         """The previous state cannot be desired again."""
         rollout = self._rollouts.get(name)
         assert rollout is not None
-        self._unrestored.discard(name)
         reason = f"{rollout.reason}; the previous state cannot be restored: {why}"
-        self._put(replace(rollout, phase=RESTORE_INCOMPLETE, phase_since_ms=self._state.now_ms, reason=reason))
+        now = self._state.now_ms
+        self._put(replace(rollout, phase=RESTORE_INCOMPLETE, phase_since_ms=now, reason=reason, restore_is_due=False))
 
     def seen(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
         """An agent has reported states: an instance that keeps its name counts once its predecessor has stopped."""
@@ -144,24 +142,22 @@ class RolloutMonitor:
             if rollout.unseen & stopped:
                 self._put(replace(rollout, unseen=rollout.unseen - stopped))
 
-    def advance(self, names: Collection[str] | None = None) -> tuple[list[Rollout], list[Respond]]:
-        """After states of these workloads (None: or the time) have changed.
-
-        Returns the rollouts to restore, and responses for those who follow rollouts.
-        """
+    def advance(self, names: Collection[str] | None = None) -> list[Respond]:
+        """After states of these workloads (None: or the time) have changed. Returns responses for followers."""
         changed: set[str] = set()
         for rollout in self._rollouts.running():
             if names is not None and not rollout.names().intersection(names):
                 continue
-            after = rollout if rollout.name in self._unrestored else advance(rollout, self._facts, self._state.now_ms)
+            after = advance(rollout, self._facts, self._state.now_ms)
             if after != rollout:
-                if after.phase == RESTORING != rollout.phase:
-                    self._unrestored.add(rollout.name)
                 self._put(after)
             if after != rollout or names is not None:
                 changed.add(rollout.name)
-        due = [it for it in self._rollouts.select(self._unrestored) if self._unrestored]
-        return due, self._news(changed)
+        return self._news(changed)
+
+    def next_to_restore(self) -> Rollout | None:
+        """A failed rollout whose previous state is not desired yet."""
+        return next((it for it in self._rollouts.running() if it.restore_is_due), None)
 
     def _put(self, rollout: Rollout) -> None:
         self._entries.note_all(self._rollouts.put(rollout))

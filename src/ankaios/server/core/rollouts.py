@@ -29,6 +29,7 @@ class Rollout(Struct, frozen=True):
 
     `workloads` have to run, `deleted` have to be gone. `unseen` are workloads whose instance keeps its name: the state
     of the old instance counts until the agent reports that it stops. `ready_before` were ready before the change.
+    `restore_is_due`: the rollout has failed, and the previous entries are not restored yet.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Rollout(Struct, frozen=True):
     phase_since_ms: int = 0
     reason: str = ""
     is_resumed: bool = False
+    restore_is_due: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -94,6 +96,8 @@ def has_failed_finally(view: WorkloadView) -> bool:
 
 def advance(rollout: Rollout, facts: RolloutFacts, now_ms: int) -> Rollout:
     """A running rollout after states or the time have changed."""
+    if rollout.restore_is_due:
+        return rollout
     if rollout.is_resumed:
         # The states of the workloads are not known yet, and the settle time begins again.
         later = max(rollout.deadline_ms, now_ms + _RECONNECT_MS)
@@ -138,7 +142,14 @@ _ADVANCES = {WAITING: _advance_waiting, SETTLING: _advance_settling, RESTORING: 
 def _failed(rollout: Rollout, reason: str, now_ms: int) -> Rollout:
     # A short time limit is meant for the new state; the previous one gets enough time in any case.
     deadline = now_ms + max(rollout.timeout_ms, DEFAULT_TIMEOUT_MS)
-    return replace(rollout, phase=RESTORING, phase_since_ms=now_ms, deadline_ms=deadline, reason=reason)
+    return replace(
+        rollout,
+        phase=RESTORING,
+        phase_since_ms=now_ms,
+        deadline_ms=deadline,
+        reason=reason,
+        restore_is_due=True,
+    )
 
 
 def _problems(rollout: Rollout, facts: RolloutFacts) -> list[tuple[str, bool]]:
