@@ -13,11 +13,12 @@ from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import FromAgent, FromClient, FromServerMessage, Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
-from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES, AnkaiosServer
+from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.long_messages import LONG_SIZE, message_size
 from ankaios.server.core.replies import Decision, Effect, HooksFinished, SecondPassed, ServerMessage
 from ankaios.server.core.rollout_monitor import RolloutMonitor
 from ankaios.server.core.state_view import StateSnapshot
+from ankaios.server.core.update_request_handler import MAX_WAITING_UPDATES
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.shell import ServerShell, security, serve

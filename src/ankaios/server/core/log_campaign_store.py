@@ -6,11 +6,11 @@
 from collections.abc import Iterable
 
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.open_requests import OpenRequests
+from ankaios.server.core.owned_requests import OwnedRequests
 from ankaios.server.core.requester import Requester
 
 
-class LogCampaignStore(OpenRequests[dict[str, set[InstanceName]]]):
+class LogCampaignStore(OwnedRequests[dict[str, set[InstanceName]]]):
     """The providers of each campaign, by their agent."""
 
     def insert(self, request_id: str, owner: Requester, providers: Iterable[InstanceName]) -> None:

@@ -15,7 +15,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.record_conversion import record_from_pb, record_to_pb
 from ankaios.common.state_records import StateRecord, StateRecords
 from ankaios.server.core.causes import CauseFacts, explain
-from ankaios.server.core.open_requests import OpenRequests
+from ankaios.server.core.owned_requests import OwnedRequests
 from ankaios.server.core.replies import refuse, refuse_too_many
 from ankaios.server.core.requester import Requester
 
@@ -34,7 +34,7 @@ class RecordRequestHandler:
     def __init__(self, records: StateRecords, facts: CauseFacts) -> None:
         self._records = records
         self._facts = facts
-        self._subscriptions: OpenRequests[_Subscription] = OpenRequests()
+        self._subscriptions: OwnedRequests[_Subscription] = OwnedRequests()
 
     def request(
         self, request_id: str, wanted: base.RecordsRequest, owner: Requester, may_read_output: MayReadOutput

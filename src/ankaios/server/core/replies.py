@@ -17,7 +17,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import deleted_workload_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.open_requests import MAX_OPEN_REQUESTS
+from ankaios.server.core.owned_requests import MAX_OPEN_REQUESTS
 from ankaios.server.core.state_update import CommittedUpdate, added_message
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.storage.state_store import JsonValue, StateChange

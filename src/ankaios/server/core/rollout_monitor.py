@@ -14,7 +14,7 @@ from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.open_requests import OpenRequests
+from ankaios.server.core.owned_requests import OwnedRequests
 from ankaios.server.core.replies import refuse, refuse_too_many
 from ankaios.server.core.requester import Requester, UpdateOrigin
 from ankaios.server.core.rollouts import (
@@ -58,7 +58,7 @@ class RolloutMonitor:
         self._entries = entries
         self._rollouts = Rollouts()
         self._facts = RolloutFacts(self._view, lambda name: state.workload_states.get(name) is not None)
-        self._followers: OpenRequests[tuple[str, ...]] = OpenRequests()
+        self._followers: OwnedRequests[tuple[str, ...]] = OwnedRequests()
 
     def _view(self, name: str) -> WorkloadView | None:
         workload = self._state.effective.get(name)

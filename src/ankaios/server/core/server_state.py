@@ -45,11 +45,13 @@ class Index:
 
 
 class ServerState:
-    """`tree` is read by other modules and changed only here. `now_ms` is the time of the message that is handled."""
+    """`tree` is read by other modules and changed only here. `now` is the time of the message that is handled, in
+    seconds since 1970.
+    """
 
     def __init__(self) -> None:
         self.records = StateRecords()
-        self.now_ms = 0
+        self.now = 0.0
         self.workload_states = WorkloadStatesMap(
             lambda path: self.recorder.touch(("workloadStates", *path)), self._record_decided
         )
@@ -76,6 +78,10 @@ class ServerState:
         self.records.add(StateRecord(name, self.now_ms, state, FROM_SERVER))
 
     # --- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
 
     @property
     def desired(self) -> Form:

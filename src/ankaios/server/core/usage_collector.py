@@ -15,7 +15,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.open_requests import OpenRequests
+from ankaios.server.core.owned_requests import OwnedRequests
 from ankaios.server.core.replies import Effect, refuse_too_many
 from ankaios.server.core.requester import Requester
 from ankaios.server.core.server_state import ServerState
@@ -37,7 +37,7 @@ class UsageCollector:
         self._ages: dict[str, int | None] = {}  # seconds since the last report of each agent that can measure
         self._reported: dict[str, set[InstanceName]] = {}
         self._seconds_left = 0
-        self._open: OpenRequests[_OpenRequest] = OpenRequests()
+        self._open: OwnedRequests[_OpenRequest] = OwnedRequests()
 
     def agent_connected(self, agent: str, hello: grpc.AgentHello) -> list[Effect]:
         """An agent that does not announce usage is not sent this message, because it does not support it."""

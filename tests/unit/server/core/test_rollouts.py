@@ -24,7 +24,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.long_messages import LONG_SIZE
-from ankaios.server.core.open_requests import MAX_OPEN_REQUESTS
+from ankaios.server.core.owned_requests import MAX_OPEN_REQUESTS
 from ankaios.server.core.replies import Effect, HooksFinished, NextChange, RunHooks, SecondPassed, ServerMessage
 from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, Rollouts, advance
 from ankaios.server.core.stored_state import restored_state
@@ -43,7 +43,7 @@ class RolloutStory(Story):
         self.now = 1000.0
         self.entries: dict[EntryKey, Any] = {}
         self.makes_next_changes = True
-        self.server.state.now_ms = 1_000_000
+        self.server.state.now = self.now
 
     def apply(self, workloads: dict[str, Form], timeout: int = 60_000, settle: int = 5_000) -> base.Response:
         update = base.UpdateStateRequest(

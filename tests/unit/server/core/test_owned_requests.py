@@ -1,4 +1,4 @@
-from ankaios.server.core.open_requests import MAX_OPEN_REQUESTS, OpenRequests
+from ankaios.server.core.owned_requests import MAX_OPEN_REQUESTS, OwnedRequests
 from ankaios.server.core.requester import Requester
 
 WEB = Requester("agent_A", "web")
@@ -6,8 +6,8 @@ DB = Requester("agent_A", "db")
 CLI = Requester("cli-conn-1")
 
 
-def some_requests() -> OpenRequests[int]:
-    requests: OpenRequests[int] = OpenRequests()
+def some_requests() -> OwnedRequests[int]:
+    requests: OwnedRequests[int] = OwnedRequests()
     requests.put("agent_A@web@1", WEB, 1)
     requests.put("agent_A@web@2", WEB, 2)
     requests.put("agent_A@db@1", DB, 3)
@@ -59,4 +59,4 @@ def test_nothing_is_left_of_requests_that_are_over() -> None:
     requests = some_requests()
     for request_id in ("agent_A@web@1", "agent_A@web@2", "agent_A@db@1", "cli-conn-1@1", "never seen"):
         requests.remove(request_id)
-    assert vars(requests) == vars(OpenRequests())
+    assert vars(requests) == vars(OwnedRequests())

@@ -10,8 +10,8 @@ MAX_OPEN_REQUESTS = 100
 T = TypeVar("T")
 
 
-class OpenRequests(Generic[T]):
-    """Holds a value of type `T` for each request."""
+class OwnedRequests(Generic[T]):
+    """Holds a value of type `T` for each open request."""
 
     def __init__(self) -> None:
         self._values: dict[str, T] = {}
