@@ -15,7 +15,6 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, workload_state_from_pb
 from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.change_committer import ChangeCommitter
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
@@ -27,7 +26,6 @@ from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.stale_states import StaleStates
 from ankaios.server.core.state_interests import StateInterests
 from ankaios.server.core.state_update import added_message
-from ankaios.server.core.stored_entries import EntryCollector
 from ankaios.server.core.update_request_handler import UpdateRequestHandler
 from ankaios.server.core.usage_collector import UsageCollector
 
@@ -40,8 +38,6 @@ class AgentMessageHandler:
     def __init__(
         self,
         state: ServerState,
-        entries: EntryCollector,
-        sessions: AgentSessions,
         devices: DeviceCoordinator,
         committer: ChangeCommitter,
         updates: UpdateRequestHandler,
@@ -55,8 +51,6 @@ class AgentMessageHandler:
         keeps_unlisted: bool,
     ) -> None:
         self._state = state
-        self._entries = entries
-        self._sessions = sessions
         self._devices = devices
         self._committer = committer
         self._updates = updates
@@ -92,7 +86,7 @@ class AgentMessageHandler:
         self._state.agents.add(agent, hello.tags.tags)
         messages = self._devices.hello(agent, hello)
         workloads = (workload.instance_name for workload in self._state.workloads_of_agent(agent))
-        self._sessions.connect(agent, workloads, hello.runtimes)
+        self._state.sessions.connect(agent, workloads, hello.runtimes)
         effects += self._events.take_events()
         own = self._committer.commit_own()  # decides what runs on the agent, which its greeting contains
         usage = self._usage.agent_connected(agent, hello)
@@ -111,13 +105,13 @@ class AgentMessageHandler:
 
     def _use_overridden_tags(self, agent: str, hello: grpc.AgentHello) -> None:
         tags, entries = self._committer.tags.hello(agent, dict(hello.tags.tags))
-        self._entries.note_all(entries)
+        self._state.entries.note_all(entries)
         hello.tags.CopyFrom(base.Tags(tags=tags))
 
     def greetings(self) -> list[Effect]:
         """Greet the agents whose workloads are decided."""
         effects: list[Effect] = []
-        for agent in filter(self._devices.may_greet, self._sessions.ungreeted()):
+        for agent in filter(self._devices.may_greet, self._state.sessions.ungreeted()):
             if agent in self._deleting_agents:
                 continue
             workloads = map(added_message, self._devices.greet(agent))
@@ -135,7 +129,7 @@ class AgentMessageHandler:
         self.interests.disconnect(agent)
         self._stale.disconnect(agent)
         self._events.watch()
-        self._sessions.disconnect(agent, self._state.now_ms)
+        self._state.sessions.disconnect(agent, self._state.now_ms)
         self._committer.tags.gone(agent)
         self._state.agents.remove(agent)
         names = self._state.workload_states.mark_disconnected(agent)

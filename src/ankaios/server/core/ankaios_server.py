@@ -23,8 +23,6 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.state_manipulation import Form
 from ankaios.server.core.agent_message_handler import AgentMessageHandler
-from ankaios.server.core.agent_sessions import AgentSessions
-from ankaios.server.core.causes import CauseFacts
 from ankaios.server.core.change_committer import ChangeCommitter
 from ankaios.server.core.desired_state_draft import (
     change_by_addition,
@@ -62,7 +60,6 @@ from ankaios.server.core.state_update import (
     prepare_update,
 )
 from ankaios.server.core.state_view import StateSnapshot, StateView, state_response
-from ankaios.server.core.stored_entries import EntryCollector
 from ankaios.server.core.stored_state import (
     RestoredState,
 )
@@ -96,34 +93,24 @@ class AnkaiosServer:
         self._is_durable = is_durable
         # After an internal error: the state differs from the stored one.
         self.has_unstored_changes = False
-        self._entries = entries = EntryCollector()
         self._change: StateChange | None = None
         self._view = StateView(state.tree)
         self._events = EventHandler(state.recorder, self._view.select)
         self._logs = LogRequestHandler(state)
         self._usage = UsageCollector(state)
-        sessions = AgentSessions()
-        self._devices = DeviceCoordinator(state, sessions, entries)
-        self._rollouts = RolloutMonitor(state, entries)
+        self._devices = DeviceCoordinator(state)
+        self._rollouts = RolloutMonitor(state)
         self._rights = RequesterRights(state.effective)
-        facts = ClusterFacts(
-            states_of=state.workload_states.of_workload,
-            is_connected=state.agents.__contains__,
-            runtimes_of=sessions.runtimes_of,
-            missing_devices=self._devices.missing_devices,
-        )
+        facts = ClusterFacts(state, self._devices.missing_devices)
+        self._records = RecordRequestHandler(facts, self._rights)
         self._committer = ChangeCommitter(
-            state, entries, self._devices, self._events, self._logs, is_durable=is_durable, limits=history
+            state, self._devices, self._events, self._logs, is_durable=is_durable, limits=history
         )
         self._updates = UpdateRequestHandler(
             state, self._committer, self._devices, self._rollouts, self._rights, facts, has_hooks=has_hooks
         )
-        causes = CauseFacts(state, facts, sessions.gone_since, self._updates.rejections.last_of)
-        self._records = RecordRequestHandler(state.records, causes)
         self._agents = AgentMessageHandler(
             state,
-            entries,
-            sessions,
             self._devices,
             self._committer,
             self._updates,
@@ -177,7 +164,7 @@ class AnkaiosServer:
         """The effects of a message, for callers that store nothing."""
         effects = self._agents.interests.completed(self._effects_of(message))
         effects += self._records.new_records()
-        self._change = self._entries.take()
+        self._change = self.state.entries.take()
         return effects
 
     def _effects_of(self, message: ServerMessage) -> list[Effect]:
@@ -205,7 +192,7 @@ class AnkaiosServer:
         An agent whose hello failed has to connect again. `has_unstored_changes`: the state has changed.
         """
         self.state.recorder.stop()
-        self.has_unstored_changes |= self._entries.take() is not None
+        self.has_unstored_changes |= self.state.entries.take() is not None
         refused = self._updates.recover(why)
         match message:
             case FromClient(_, request):
@@ -235,7 +222,7 @@ class AnkaiosServer:
         self.state.now = now
         changes = prepared.changes if hooked is None else changes_from_message(hooked)
         self._committer.commit(UpdateOrigin("", "startup manifest"), prepared, changes)
-        return self._entries.take()
+        return self.state.entries.take()
 
     def restore(
         self, restored: RestoredState, revisions: Sequence[Revision] = (), last_revision: int = 0, now: float = 0.0
@@ -245,7 +232,7 @@ class AnkaiosServer:
         for fault in self._rollouts.restore(restored.rollouts):
             _log.warning("A stored rollout cannot be continued: %s", fault)
         self._committer.restore(restored, revisions, last_revision)
-        return self._entries.take()
+        return self.state.entries.take()
 
     def load_records(self, stored: Mapping[str, JsonValue]) -> None:
         """Continue with stored records of workloads."""
@@ -321,15 +308,11 @@ class AnkaiosServer:
         if content == "eventsCancelRequest":
             return self._unsubscribe(request_id)
         if content == "recordsRequest":
-            return [
-                self._records.request(
-                    request_id, request.recordsRequest, requester, self._rights.readable_logs(requester)
-                )
-            ]
+            return [self._records.request(request_id, request.recordsRequest, requester)]
         if content == "rolloutsRequest":
             return [self._rollouts.request(request_id, request.rolloutsRequest, requester)]
         if content == "whyRequest":
-            return [self._records.why(request_id, request.whyRequest.workload, self._rights.readable_logs(requester))]
+            return [self._records.why(request_id, request.whyRequest.workload, requester)]
         return [refuse(request_id, f"This server does not support the request '{content}'.")]
 
     def _history_response(self, request_id: str, request: base.HistoryRequest, requester: Requester) -> Respond:

@@ -20,7 +20,7 @@ from ankaios.server.core.replies import Effect, broadcast_states, updates_for_ag
 from ankaios.server.core.requester import UpdateOrigin
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import CommittedUpdate, PreparedUpdate, commit_update
-from ankaios.server.core.stored_entries import EntryCollector, desired_entries
+from ankaios.server.core.stored_entries import desired_entries
 from ankaios.server.core.stored_state import HookedWorkloads, RestoredState, TagOverrides, encode_hooked
 from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
 from ankaios.storage.state_store import EntryChange, JsonValue, Revision
@@ -39,7 +39,6 @@ class ChangeCommitter:
     def __init__(
         self,
         state: ServerState,
-        entries: EntryCollector,
         devices: DeviceCoordinator,
         events: EventHandler,
         logs: LogRequestHandler,
@@ -48,7 +47,6 @@ class ChangeCommitter:
         limits: HistoryLimits | None,
     ) -> None:
         self._state = state
-        self._entries = entries
         self._devices = devices
         self._events = events
         self._logs = logs
@@ -68,7 +66,7 @@ class ChangeCommitter:
         self._devices.desired_changed(restored.update.desired, restored.update.rendered)
 
     def drop_old_revisions(self) -> None:
-        self._entries.note_dropped_revisions(self.history.drop_old(self._state.now))
+        self._state.entries.note_dropped_revisions(self.history.drop_old(self._state.now))
 
     def commit(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> CommittedChange:
         """Commit an update. `changes` are the prepared ones, or what mutating hooks made of them."""
@@ -103,12 +101,12 @@ class ChangeCommitter:
             *desired_entries(self._state.desired, prepared.desired),
             *self.tags.set(prepared.desired.agent_tags),
         ]
-        self._entries.note_all(desired)
-        self._entries.note_all(self._hooked.set(self._state.effective, prepared, changes))
+        self._state.entries.note_all(desired)
+        self._state.entries.note_all(self._hooked.set(self._state.effective, prepared, changes))
         if desired:
             now = self._state.now
             revision = self.history.add(now, origin.requester_text, origin.masks, desired, origin.note)
-            self._entries.note_revision(revision, self.history.drop_old(now))
+            self._state.entries.note_revision(revision, self.history.drop_old(now))
         return desired
 
     def _take_over(self, prepared: PreparedUpdate, planned: PlannedChanges) -> CommittedUpdate:

@@ -73,25 +73,23 @@ def describe_rejection(fault: UpdateRejected) -> base.PlanResponse:
     return base.PlanResponse(accepted=False, rejection=str(fault), rejectedBy=fault.rule)
 
 
-def describe_plan(
-    state: ServerState, prepared: PreparedUpdate, planned: PlannedChanges, facts: ClusterFacts
-) -> base.PlanResponse:
-    changes = {change.name: change for change in _changes(state, planned, facts)}
+def describe_plan(prepared: PreparedUpdate, planned: PlannedChanges, facts: ClusterFacts) -> base.PlanResponse:
+    changes = {change.name: change for change in _changes(planned, facts)}
     steps = _steps(changes)
     workloads = [_message(change, steps[change.name]) for change in changes.values()]
     workloads.sort(key=lambda workload: (workload.step, workload.name))
-    return base.PlanResponse(accepted=True, workloads=workloads, entries=_entries(state, prepared.desired))
+    return base.PlanResponse(accepted=True, workloads=workloads, entries=_entries(facts.state, prepared.desired))
 
 
-def _changes(state: ServerState, planned: PlannedChanges, facts: ClusterFacts) -> Iterator[_Change]:
+def _changes(planned: PlannedChanges, facts: ClusterFacts) -> Iterator[_Change]:
     added, deleted = planned.changes.added, planned.changes.deleted
     needed_by = _new_dependents(added)
     for name in sorted(added.keys() | deleted.keys()):
-        before = state.effective.get(name) if name in deleted else None
+        before = facts.state.effective.get(name) if name in deleted else None
         if before is None and name in deleted:
             before = RenderedWorkload(deleted[name], {})  # a hook deletes an unknown instance
         change = _Change(name, before, added.get(name), [])
-        change.waits_for += _before_stop(state, change, needed_by.get(name, ()), facts)
+        change.waits_for += _before_stop(change, needed_by.get(name, ()), facts)
         change.waits_for += _before_start(change, planned, facts)
         yield change
 
@@ -106,14 +104,12 @@ def _new_dependents(added: Mapping[str, RenderedWorkload]) -> dict[str, list[str
     return dependents
 
 
-def _before_stop(
-    state: ServerState, change: _Change, needed_by: Iterable[str], facts: ClusterFacts
-) -> list[WaitingReason]:
+def _before_stop(change: _Change, needed_by: Iterable[str], facts: ClusterFacts) -> list[WaitingReason]:
     if change.before is None or change.starts_new_first:
         return []
-    if not facts.is_connected(change.before.instance_name.agent):
+    if change.before.instance_name.agent not in facts.state.agents:
         return []
-    dependents = {*state.delete_graph.conditions(change.name), *needed_by} - {change.name}
+    dependents = {*facts.state.delete_graph.conditions(change.name), *needed_by} - {change.name}
     return blocking_dependents(sorted(dependents), facts)
 
 

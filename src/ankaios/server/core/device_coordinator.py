@@ -18,7 +18,6 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.brokers import BrokerSet, plan_brokers
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.desired_state_draft import DesiredChange
@@ -35,7 +34,6 @@ from ankaios.server.core.placement import (
 from ankaios.server.core.replicas import AgentTags, changed_instances_on
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import compare_rendered
-from ankaios.server.core.stored_entries import EntryCollector
 from ankaios.server.core.stored_placements import StoredPlacements
 from ankaios.server.core.workload_plan import (
     PlannedChanges,
@@ -56,11 +54,9 @@ _MATTERS_FOR_BROKERS = ("nodes", "capacity", "shared", "lost")
 class DeviceCoordinator:
     """Events return messages to agents; the workload changes that follow from them are returned by `due`."""
 
-    def __init__(self, state: ServerState, sessions: AgentSessions, entries: EntryCollector) -> None:
-        """Changed placements are noted in `entries`."""
+    def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._sessions = sessions
-        self._entries = entries
+        self._sessions = sessions = state.sessions
         self._stored = StoredPlacements()
         self._directory = DeviceDirectory(config_of=state.config, is_desired=self._is_desired)
         self._offline: dict[str, dict[str, str]] = {}  # by workload instance: devices that no agent sees, with a text
@@ -192,7 +188,7 @@ class DeviceCoordinator:
             self._state.agents.set_resources(agent, list(map(NODE_RESOURCE.to_form, resources)))
         for agent in changes.lost:
             self._placements.agent_lost(agent)
-            self._entries.note_all(self._stored.agent_lost(agent))
+            self._state.entries.note_all(self._stored.agent_lost(agent))
         for agent in {agent for agent, _ in changes.unseen}:
             for workload in self._placements.placed_on(agent):
                 self._suspect(workload)
@@ -321,7 +317,7 @@ class DeviceCoordinator:
         """The changes were committed to the state. Devices that were reserved for a removed workload are free now."""
         self._supply_changed |= None in planned.placements.values()
         self._placements.apply(planned.placements)
-        self._entries.note_all(self._stored.apply(planned.placements, self._state.effective))
+        self._state.entries.note_all(self._stored.apply(planned.placements, self._state.effective))
         for placement in filter(None, planned.placements.values()):
             if placement.agent:
                 self._directory.expect(placement.agent)
@@ -333,7 +329,7 @@ class DeviceCoordinator:
             self._has_learned = True
             self._holders.clear()
             self._known.clear()
-            self._entries.note_all(self._stored.drop_unused(self._placements))
+            self._state.entries.note_all(self._stored.drop_unused(self._placements))
             return
         self._holders = self._directory.holders()
         if self._directory.is_settled:

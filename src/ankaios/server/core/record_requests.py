@@ -13,11 +13,13 @@ from ankaios.common.errors import Rejected
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.record_conversion import record_from_pb, record_to_pb
-from ankaios.common.state_records import StateRecord, StateRecords
-from ankaios.server.core.causes import CauseFacts, explain
+from ankaios.common.state_records import StateRecord
+from ankaios.server.core.causes import explain
 from ankaios.server.core.owned_requests import OwnedRequests
 from ankaios.server.core.replies import refuse, refuse_too_many
 from ankaios.server.core.requester import Requester
+from ankaios.server.core.rights import RequesterRights
+from ankaios.server.core.waiting_reasons import ClusterFacts
 
 _log = logging.getLogger(__name__)
 
@@ -31,14 +33,14 @@ class _Subscription(Struct, frozen=True):
 
 
 class RecordRequestHandler:
-    def __init__(self, records: StateRecords, facts: CauseFacts) -> None:
-        self._records = records
+    def __init__(self, facts: ClusterFacts, rights: RequesterRights) -> None:
+        self._records = facts.state.records
         self._facts = facts
+        self._rights = rights
         self._subscriptions: OwnedRequests[_Subscription] = OwnedRequests()
 
-    def request(
-        self, request_id: str, wanted: base.RecordsRequest, owner: Requester, may_read_output: MayReadOutput
-    ) -> Respond:
+    def request(self, request_id: str, wanted: base.RecordsRequest, owner: Requester) -> Respond:
+        may_read_output = self._rights.readable_logs(owner)
         if wanted.follow and not self._subscriptions.has_room(owner):
             return refuse_too_many(request_id, "subscriptions for records")
         if wanted.follow:
@@ -47,7 +49,8 @@ class RecordRequestHandler:
         found = self._records.select(tuple(wanted.workloads), wanted.sinceMs if wanted.HasField("sinceMs") else -1)
         return _response(request_id, found, may_read_output)
 
-    def why(self, request_id: str, workload: str, may_read_output: MayReadOutput) -> Respond:
+    def why(self, request_id: str, workload: str, requester: Requester) -> Respond:
+        may_read_output = self._rights.readable_logs(requester)
         causes = explain(workload, self._facts)
         if not causes:
             return refuse(request_id, f"unknown workload '{workload}'")

@@ -37,7 +37,6 @@ from ankaios.server.core.rollouts import (
 )
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import CommittedUpdate
-from ankaios.server.core.stored_entries import EntryCollector
 from ankaios.server.core.update_rejected import RolloutConflict, UpdateRejected
 from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue
 
@@ -53,9 +52,8 @@ _STATES_OF_READY = ("Running", "Succeeded")
 
 
 class RolloutMonitor:
-    def __init__(self, state: ServerState, entries: EntryCollector) -> None:
+    def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._entries = entries
         self._rollouts = Rollouts()
         self._facts = RolloutFacts(self._view, lambda name: state.workload_states.get(name) is not None)
         self._followers: OwnedRequests[tuple[str, ...]] = OwnedRequests()
@@ -160,7 +158,7 @@ class RolloutMonitor:
         return next((it for it in self._rollouts.running() if it.restore_is_due), None)
 
     def _put(self, rollout: Rollout) -> None:
-        self._entries.note_all(self._rollouts.put(rollout))
+        self._state.entries.note_all(self._rollouts.put(rollout))
 
     # --- requests ---
 

@@ -18,11 +18,14 @@ from ankaios.common.state_manipulation import MISSING, Form, Path
 from ankaios.common.state_records import FROM_SERVER, StateRecord, StateRecords
 from ankaios.common.workload import InstanceName
 from ankaios.common.workload_states_map import WorkloadStatesMap
+from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.change_recorder import ChangeRecorder
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.delete_graph import DeleteGraph
 from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.server.core.recent_rejections import RecentRejections
 from ankaios.server.core.replicas import owner_of, runs_on_every_agent
+from ankaios.server.core.stored_entries import EntryCollector
 
 
 class Index:
@@ -46,11 +49,14 @@ class Index:
 
 class ServerState:
     """`tree` is read by other modules and changed only here. `now` is the time of the message that is handled, in
-    seconds since 1970.
+    seconds since 1970. `entries` collects what has to be stored because of the message.
     """
 
     def __init__(self) -> None:
         self.records = StateRecords()
+        self.entries = EntryCollector()
+        self.sessions = AgentSessions()
+        self.rejections = RecentRejections()
         self.now = 0.0
         self.workload_states = WorkloadStatesMap(
             lambda path: self.recorder.touch(("workloadStates", *path)), self._record_decided

@@ -16,7 +16,6 @@ from ankaios.server.core.desired_state_draft import DesiredChange, change_by_req
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.history_requests import change_by_rollback, change_to_values, check_unchanged
 from ankaios.server.core.long_messages import request_size
-from ankaios.server.core.recent_rejections import RecentRejections
 from ankaios.server.core.replies import Effect, NextChange, RunHooks, plan_response, refuse, update_success
 from ankaios.server.core.requester import UpdateOrigin, requested_update
 from ankaios.server.core.rights import RequesterRights
@@ -60,7 +59,6 @@ class UpdateRequestHandler:
         self._waiting: deque[tuple[base.Request, UpdateOrigin]] = deque()
         self._unanswered: str | None = None  # the request of an update that waited and is handled now
         self._restoring: str | None = None  # the rollout whose previous state is being restored now
-        self.rejections = RecentRejections()
 
     @property
     def waiting_count(self) -> int:
@@ -131,7 +129,7 @@ class UpdateRequestHandler:
             from ankaios.server.core.change_plan import describe_rejection
 
             return plan_response(origin.request_id, describe_rejection(fault))
-        self.rejections.add(change.workloads if change is not None else (), self._state.now_ms, str(fault))
+        self._state.rejections.add(change.workloads if change is not None else (), self._state.now_ms, str(fault))
         _log.info("Refused the update '%s': %.500s", origin.request_id, fault)
         return refuse(origin.request_id, str(fault))
 
@@ -161,14 +159,14 @@ class UpdateRequestHandler:
         # Loaded with the first request for a plan: 0.2 MiB.
         from ankaios.server.core.change_plan import describe_plan, hide_unreadable
 
-        plan = describe_plan(self._state, prepared, self._devices.plan(changes), self._facts)
+        plan = describe_plan(prepared, self._devices.plan(changes), self._facts)
         plan.revision = self._committer.history.current
         hide_unreadable(plan, self._rights.readable_paths(origin.requester))
         return plan_response(origin.request_id, plan)
 
     def _commit(self, origin: UpdateOrigin, prepared: PreparedUpdate, changes: WorkloadChanges) -> list[Effect]:
         """[impl->swdd~server-sends-event-for-initial-workload-states~1]"""
-        self.rejections.accepted(prepared.desired.workloads)
+        self._state.rejections.accepted(prepared.desired.workloads)
         names = {*changes.added, *changes.deleted} if origin.atomic is not None else set()
         ready = self._rollouts.ready_before(names)
         hooked = self._committer.known_hooked(names) if self._has_hooks else {}
