@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ankaios.common.channels import Channel, ChannelClosed
-from ankaios.common.messages import (
-    REQUEST_ID_SEPARATOR,
-    AgentGone,
-    ClientGone,
-    FromAgent,
-    FromClient,
-    ToServerMessage,
-)
+from ankaios.common.messages import REQUEST_ID_SEPARATOR, AgentGone, ClientGone, FromAgent, FromClient, ToServerMessage
 from ankaios.server.core.sender_queues import Sender, SenderQueues
 
 

@@ -1,9 +1,8 @@
 """The decisions of the server: `decide(message)` returns what follows from a message.
 
 Input: messages of agents and command lines, and the end of their connections. Output: effects, in the order in which
-they are to be performed, and the change of stored entries that must be durable before. The facts are in `ServerState`,
-subscriptions in `EventHandler`, log requests in `LogRequestHandler`, revisions in `History`; all of them change only in
-here, one message at a time.
+they are to be performed, and the change of stored entries that must be durable before. The facts are in `ServerState`.
+Each kind of message has a handler, which owns what it needs in addition; all of them change one message at a time.
 """
 
 import logging
@@ -24,16 +23,11 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.state_manipulation import Form
 from ankaios.server.core.agent_message_handler import AgentMessageHandler
 from ankaios.server.core.change_committer import ChangeCommitter
-from ankaios.server.core.desired_state_draft import (
-    change_by_addition,
-    change_by_replacement,
-)
+from ankaios.server.core.desired_state_draft import change_by_addition, change_by_replacement
 from ankaios.server.core.device_coordinator import DeviceCoordinator
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.history import HistoryLimits
-from ankaios.server.core.history_requests import (
-    history_response,
-)
+from ankaios.server.core.history_requests import history_response
 from ankaios.server.core.log_request_handler import LogRequestHandler
 from ankaios.server.core.long_messages import LONG_SIZE, mask_count, message_size
 from ankaios.server.core.record_requests import RecordRequestHandler
@@ -54,15 +48,9 @@ from ankaios.server.core.requester import Requester, UpdateOrigin, origin_of, wo
 from ankaios.server.core.rights import RequesterRights
 from ankaios.server.core.rollout_monitor import RolloutMonitor
 from ankaios.server.core.server_state import ServerState
-from ankaios.server.core.state_update import (
-    PreparedUpdate,
-    changes_from_message,
-    prepare_update,
-)
+from ankaios.server.core.state_update import PreparedUpdate, changes_from_message, prepare_update
 from ankaios.server.core.state_view import StateSnapshot, StateView, state_response
-from ankaios.server.core.stored_state import (
-    RestoredState,
-)
+from ankaios.server.core.stored_state import RestoredState
 from ankaios.server.core.update_request_handler import UpdateRequestHandler
 from ankaios.server.core.usage_collector import UsageCollector
 from ankaios.server.core.waiting_reasons import ClusterFacts

@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import convert
 
-from ankaios.common.access_rules import (
-    READING,
-    excess_of,
-    is_path_granted,
-    log_patterns,
-    matches_name,
-    state_masks,
-)
+from ankaios.common.access_rules import READING, excess_of, is_path_granted, log_patterns, matches_name, state_masks
 from ankaios.common.state_manipulation import Form, Path
 from ankaios.common.workload import ControlInterfaceAccess
 from ankaios.server.core.config_renderer import RenderedWorkload
