@@ -278,13 +278,13 @@ class ServerShell:
             await self._decide_all(SecondPassed())
 
     async def _handle(self, message: ServerMessage) -> None:
-        if self._snapshot is not None and isinstance(message, FromAgent | FromClient) and only_reads(message):
+        if self._snapshot is not None and only_reads(message):
             self._answer_read(message)
             return
         if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
             self._perform([refusal])
             return
-        if isinstance(message, FromAgent | FromClient) and self._starts_reading(message):
+        if self._starts_reading(message):
             return
         await self._decide_all(message)
 
@@ -356,7 +356,7 @@ class ServerShell:
             snapshot = self._snapshot
             self._submit(server, Decision([snapshot.response(request)]) if snapshot else self._decide(server, message))
 
-    def _starts_reading(self, message: ToServerMessage) -> bool:
+    def _starts_reading(self, message: ServerMessage) -> bool:
         """Whether a response is now made in a thread. Until then further messages of the requester wait."""
         if self._server is None or not only_reads(message) or not self._server.takes_long(message):
             return False

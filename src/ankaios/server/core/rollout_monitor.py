@@ -26,6 +26,7 @@ from ankaios.server.core.rollouts import (
     RESTORED,
     RESTORING,
     SETTLING,
+    STATES_OF_READY,
     WAITING,
     Rollout,
     RolloutFacts,
@@ -48,7 +49,6 @@ _PHASES = {
     RESTORED: base.ROLLOUT_RESTORED,
     RESTORE_INCOMPLETE: base.ROLLOUT_RESTORE_INCOMPLETE,
 }
-_STATES_OF_READY = ("Running", "Succeeded")
 
 
 class RolloutMonitor:
@@ -135,7 +135,7 @@ class RolloutMonitor:
 
     def seen(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
         """An agent has reported states: an instance that keeps its name counts once its predecessor has stopped."""
-        stopped = {name.workload for name, state in states if state.state not in _STATES_OF_READY}
+        stopped = {name.workload for name, state in states if state.state not in STATES_OF_READY}
         for rollout in self._rollouts.running():
             if rollout.unseen & stopped:
                 self._put(replace(rollout, unseen=rollout.unseen - stopped))

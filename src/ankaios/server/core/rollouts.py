@@ -19,6 +19,7 @@ COMPLETED, RESTORED, RESTORE_INCOMPLETE = "completed", "restored", "restoreIncom
 RUNNING_PHASES = (WAITING, SETTLING, RESTORING)
 DEFAULT_TIMEOUT_MS, DEFAULT_SETTLE_MS = 60_000, 5_000
 MOST_RUNNING, MOST_ENDED = 100, 20
+STATES_OF_READY = ("Running", "Succeeded")
 _LONGEST_MS = 24 * 3600 * 1000
 # After a start of the server agents need time to connect and to report their workloads.
 _RECONNECT_MS = 15_000
@@ -77,7 +78,7 @@ class RolloutFacts(Struct, frozen=True):
 def is_ready(view: WorkloadView) -> bool:
     """Runs and is healthy if it has health checks, or has succeeded."""
     state = view.state
-    if state is None or state.state not in ("Running", "Succeeded"):
+    if state is None or state.state not in STATES_OF_READY:
         return False
     if state.state == "Running" and view.has_health_checks:
         return state.health is not None and state.health.status == HEALTHY

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ankaios.common.state_manipulation import Form, Path
 from ankaios.server.core.desired_state_draft import DesiredChange
-from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, Revision, StateChange
+from ankaios.storage.state_store import EntryChange, EntryKey, Revision, StateChange
 
 WORKLOAD_KIND, CONFIG_KIND, DEVICE_CONFIGURATION_KIND = "workload", "config", "deviceConfiguration"
 AGENT_TAGS_KIND, API_VERSION_KIND = "agentTags", "apiVersion"
@@ -40,11 +40,8 @@ class EntryCollector:
     def __bool__(self) -> bool:
         return bool(self._entries or self._revision or self._dropped)
 
-    def note(self, kind: str, name: str, before: JsonValue, after: JsonValue) -> None:
-        """Note that an entry has another value now; None means absent."""
-        self.note_all([EntryChange(kind, name, before, after)])
-
     def note_all(self, changes: Iterable[EntryChange]) -> None:
+        """Note that entries have other values now."""
         for change in changes:
             earlier = self._entries.pop(change.key, None)
             merged = change if earlier is None else replace(change, before=earlier.before)
