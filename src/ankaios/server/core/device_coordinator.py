@@ -63,7 +63,8 @@ class DeviceCoordinator:
         self._supply_changed = False
         self._changed_agents: set[str] = set()  # new ones, those with other tags, and lost ones
         self._suspects: set[str] = set()  # placed workloads whose agents may be unable to serve them
-        self._facts = PlanningFacts(
+        # For `plan_workloads`, which changes nothing: it also answers where a workload would be placed.
+        self.facts = PlanningFacts(
             placements=self._placements,
             supply=self._directory,
             fixed=self._earlier.fixed_placement,
@@ -150,7 +151,7 @@ class DeviceCoordinator:
                 self._supply_changed |= self._placements.started(name.workload)
             if state.is_same(REMOVED) and self._sessions.is_unsent(name):
                 # The agent has removed the instance it had; the desired one has the same name and was not sent.
-                self._state.put_states(states_of_withheld([self._state.effective[name.workload]], self._facts))
+                self._state.put_states(states_of_withheld([self._state.effective[name.workload]], self.facts))
 
     def _suspect(self, workload: str) -> None:
         placement = self._placements.get(workload)
@@ -198,10 +199,6 @@ class DeviceCoordinator:
 
     # --- plans ---
 
-    def plan(self, changes: WorkloadChanges) -> PlannedChanges:
-        """Decide about these changes. Nothing is changed, so this also answers where a workload would be placed."""
-        return plan_workloads(changes, self._facts)
-
     def missing_devices(self, name: InstanceName, form: Form) -> str:
         """Why the agent of a workload could not give it devices now; "" if it could or if the instance has them."""
         request = PlacementRequest.from_form({"placement": {}, **form})
@@ -233,7 +230,7 @@ class DeviceCoordinator:
         stranded = set(filter(self._is_stranded, self._suspects))
         changed = changes.added.keys() | changes.deleted.keys()
         names = (name for name in (*waiting, *stranded) if name in self._state.effective and name not in changed)
-        planned = plan_workloads(changes, self._facts, {name: self._state.effective[name] for name in names}, stranded)
+        planned = plan_workloads(changes, self.facts, {name: self._state.effective[name] for name in names}, stranded)
         self._stale, self._supply_changed, self._changed_agents = set(), False, set()
         self._suspects = stranded
         return replace(planned, rendered=rendered)
@@ -325,9 +322,9 @@ class DeviceCoordinator:
     def greet(self, agent: str) -> list[RenderedWorkload]:
         """The workloads for the greeting of the agent; the states of the others contain why they are not sent."""
         workloads = self._state.workloads_of_agent(agent)
-        sent = [workload for workload in workloads if not is_withheld(workload, self._facts)]
+        sent = [workload for workload in workloads if not is_withheld(workload, self.facts)]
         self._sessions.greet(agent, (workload.instance_name for workload in sent))
-        self._state.put_states(states_of_withheld(workloads, self._facts))
+        self._state.put_states(states_of_withheld(workloads, self.facts))
         return sent
 
     def _lacks_devices(self, agent: str) -> bool:

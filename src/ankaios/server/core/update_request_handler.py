@@ -27,7 +27,7 @@ from ankaios.server.core.stored_entries import changed_keys
 from ankaios.server.core.stored_state import with_previous
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.waiting_reasons import ClusterFacts
-from ankaios.server.core.workload_plan import WorkloadChanges
+from ankaios.server.core.workload_plan import WorkloadChanges, plan_workloads
 
 _log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class UpdateRequestHandler:
         # Loaded with the first request for a plan: 0.2 MiB.
         from ankaios.server.core.change_plan import describe_plan, hide_unreadable
 
-        plan = describe_plan(prepared, self._devices.plan(changes), self._facts)
+        plan = describe_plan(prepared, plan_workloads(changes, self._devices.facts), self._facts)
         plan.revision = self._committer.history.current
         hide_unreadable(plan, self._rights.readable_paths(origin.requester))
         return plan_response(origin.request_id, plan)
