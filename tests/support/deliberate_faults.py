@@ -30,8 +30,7 @@ from ankaios.grpc.server import ServerCall
 from ankaios.middleware import client
 from ankaios.middleware.server import MiddlewareServer
 from ankaios.server.commit_queue import CommitQueue
-from ankaios.server.core import ankaios_server
-from ankaios.server.core.ankaios_server import AnkaiosServer
+from ankaios.server.core import change_committer, update_request_handler
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.replies import Decision
 from ankaios.server.core.state_interests import StateInterests
@@ -178,7 +177,7 @@ FAULTS = (
     DeliberateFault("an entry is lost when the state is loaded", SqliteStore, "load", _load_without_newest, "sqlite"),
     DeliberateFault("events are sent twice", EventHandler, "events", _twice),
     DeliberateFault("every fifth event is lost", EventHandler, "events", _every(5, lambda *_: [])),
-    DeliberateFault("a reported state reaches no subscriber", AnkaiosServer, "_seen_changes", _every(7, lambda _: [])),
+    DeliberateFault("a reported state reaches no subscriber", EventHandler, "take_events", _every(7, lambda _: [])),
     DeliberateFault("dependencies are ignored", dependencies, "may_start", _always(True)),
     DeliberateFault("dependencies are never met", dependencies, "may_start", _always(False)),
     DeliberateFault("deletes wait for ever", dependencies, "may_stop", _always(False)),
@@ -209,7 +208,7 @@ FAULTS = (
         lambda _: lambda _self, effects: list(effects),
     ),
     DeliberateFault(
-        "every fourth update is not sent to agents", ankaios_server, "updates_for_agents", _every(4, lambda *_: [])
+        "every fourth update is not sent to agents", change_committer, "updates_for_agents", _every(4, lambda *_: [])
     ),
     DeliberateFault("messages are sent in the wrong order", MiddlewareServer, "_send", _swapped),
     DeliberateFault("slots are not released", SlotAllocator, "release", _always(None)),
@@ -262,5 +261,5 @@ FAULTS = (
         "catch_up",
         _always(None),
     ),
-    DeliberateFault("a rollback changes nothing", ankaios_server, "change_by_rollback", _rollback_to_current),
+    DeliberateFault("a rollback changes nothing", update_request_handler, "change_by_rollback", _rollback_to_current),
 )

@@ -22,13 +22,14 @@ class Channel(Generic[T]):
     """Many producers, one consumer, first in first out.
 
     `send` waits while the channel is full; `try_send` returns False instead, for producers that must not wait. After
-    `close` the consumer still receives the items that were sent before.
+    `close` the consumer still receives the items that were sent before. A second consumer may receive for some time,
+    also while the first one waits for an item.
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._items: deque[T] = deque()
-        self._consumer: asyncio.Future[None] | None = None
+        self._consumers: list[asyncio.Future[None]] = []
         self._producers: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
@@ -70,19 +71,25 @@ class Channel(Generic[T]):
     async def _wait_for_item(self) -> None:
         if self._closed:
             raise ChannelClosed
-        turn = self._consumer = asyncio.get_running_loop().create_future()
+        turn = asyncio.get_running_loop().create_future()
+        self._consumers.append(turn)
         try:
             await turn
-        finally:
-            if self._consumer is turn:  # a cancelled consumer ends after the next one has begun to wait
-                self._consumer = None
+        except asyncio.CancelledError:
+            self._consumers.remove(turn)
+            self._wake_consumer()  # the next one receives what this one was woken for
+            raise
+        self._consumers.remove(turn)
 
     def _wake_consumer(self) -> None:
-        _wake(self._consumer)
+        """Wake the one that has begun last."""
+        if self._consumers:
+            _wake(self._consumers[-1])
 
     def close(self) -> None:
         self._closed = True
-        self._wake_consumer()
+        for consumer in self._consumers:
+            _wake(consumer)
         while self._producers:
             _wake(self._producers.popleft())
 
@@ -102,8 +109,8 @@ class Channel(Generic[T]):
                 return
 
 
-def _wake(waiter: asyncio.Future[None] | None) -> None:
-    if waiter is not None and not waiter.done():
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
         waiter.set_result(None)
 
 

@@ -10,9 +10,10 @@ import socket
 
 from ankaios.common.config import PemMaterial, require_security
 from ankaios.common.errors import Rejected, StartupFailed
+from ankaios.common.state_manipulation import Form
 from ankaios.server.settings import STORAGE_CONTEXT, ServerSettings, StartupPolicy, StorageSettings
 from ankaios.server.shell import finished_before, new_shell, security
-from ankaios.server.startup_state_loader import Form, load_startup_state
+from ankaios.server.startup_state_loader import load_startup_state
 from ankaios.server.state_leader import StartState, StateLeader
 from ankaios.storage.leader_election import Candidate, SoleElection
 from ankaios.storage.storage import Storage

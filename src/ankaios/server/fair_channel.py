@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ankaios.common.channels import Channel, ChannelClosed
-from ankaios.common.messages import (
-    REQUEST_ID_SEPARATOR,
-    AgentGone,
-    ClientGone,
-    FromAgent,
-    FromClient,
-    ToServerMessage,
-)
+from ankaios.common.messages import REQUEST_ID_SEPARATOR, AgentGone, ClientGone, FromAgent, FromClient, ToServerMessage
 from ankaios.server.core.sender_queues import Sender, SenderQueues
 
 
@@ -31,7 +24,7 @@ class FairChannel(Channel[ToServerMessage]):
         self._queues: SenderQueues[ToServerMessage] = SenderQueues()
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
         self._held: set[Sender] = set()
-        self._may_receive: Callable[[ToServerMessage], bool] = _always
+        self._may_receive: Callable[[ToServerMessage], bool] | None = None  # None: all messages
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -68,7 +61,7 @@ class FairChannel(Channel[ToServerMessage]):
         return item
 
     def _may_take(self, sender: Sender, item: ToServerMessage) -> bool:
-        return sender not in self._held and self._may_receive(item)
+        return sender not in self._held and (self._may_receive is None or self._may_receive(item))
 
     @contextmanager
     def only(self, may_receive: Callable[[ToServerMessage], bool], held: Sender | None) -> Iterator[None]:
@@ -77,7 +70,7 @@ class FairChannel(Channel[ToServerMessage]):
         try:
             yield
         finally:
-            self._may_receive = _always
+            self._may_receive = None
             self._reconsider()
 
     def hold(self, sender: Sender) -> None:
@@ -104,10 +97,6 @@ class FairChannel(Channel[ToServerMessage]):
                 if not turn.done():
                     turn.set_result(None)
         self._waiting.clear()
-
-
-def _always(_: ToServerMessage) -> bool:
-    return True
 
 
 def sender_of(message: ToServerMessage) -> Sender:

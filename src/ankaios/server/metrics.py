@@ -12,10 +12,10 @@ from time import monotonic
 from msgspec import Struct
 
 from ankaios import __version__
-from ankaios.common.messages import FromAgent, FromClient, Respond
+from ankaios.common.messages import Respond
 from ankaios.common.metrics import Counter, Gauge, Histogram, Labels
-from ankaios.common.pb.ank_base_pb2 import Request
 from ankaios.server.core.ankaios_server import AnkaiosServer
+from ankaios.server.core.long_messages import request_in
 from ankaios.server.core.replies import Effect, HooksFinished, ServerMessage
 from ankaios.server.core.update_rejected import UpdateRejected
 
@@ -140,7 +140,7 @@ class ServerMetrics:
 
     def handling(self, message: ServerMessage) -> None:
         """Called before a message is handled."""
-        request = _request_of(message)
+        request = request_in(message)
         if request is not None and request.HasField("updateStateRequest"):
             if len(self._unanswered) >= MAX_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
@@ -163,13 +163,3 @@ class ServerMetrics:
         rejected = isinstance(outcome, UpdateRejected)
         self.hook_runs.add("rejected" if rejected else "accepted" if outcome is None else "changed")
         self.hook_seconds.observe(seconds)
-
-
-def _request_of(message: ServerMessage) -> Request | None:
-    match message:
-        case FromClient(_, request):
-            return request
-        case FromAgent(_, content) if content.HasField("request"):
-            return content.request
-        case _:
-            return None

@@ -25,12 +25,7 @@ from ankaios.common.config import (
 )
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.flag_parser import flag_parser
-from ankaios.common.observation_settings import (
-    LOG_FORMATS,
-    add_observation_flags,
-    log_format_setting,
-    metrics_setting,
-)
+from ankaios.common.observation_settings import LOG_FORMATS, add_observation_flags, log_format_setting, metrics_setting
 from ankaios.server.early_listening import DEFAULT_ADDRESS
 from ankaios.server.early_listening import DEFAULT_CONFIG_FILE as DEFAULT_CONFIG_PATH
 from ankaios.server.mutating_hooks import MutatingHook, read_hooks

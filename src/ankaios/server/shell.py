@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from ankaios import __version__
@@ -25,6 +25,7 @@ from ankaios.common.metrics import metrics_of
 from ankaios.common.pb.ank_base_pb2 import Response, ServerInfo, ServersResponse
 from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.common.service_manager import READY, STOPPING, dump_traceback_on_abort, notify, send_watchdog_pings
+from ankaios.common.state_manipulation import Form
 from ankaios.common.supervision import Supervisor, Work, internal_error
 from ankaios.middleware.server import Limits, MiddlewareServer, cannot_listen
 from ankaios.server.certificate_reloader import CertificateReloader
@@ -36,7 +37,7 @@ from ankaios.server.core.replies import (
     DropAgent,
     Effect,
     HooksFinished,
-    NextUpdate,
+    NextChange,
     RunHooks,
     SecondPassed,
     ServerMessage,
@@ -50,9 +51,9 @@ from ankaios.server.fair_channel import FairChannel, sender_of
 from ankaios.server.metrics import ServerMetrics, StorageFacts
 from ankaios.server.mutating_hooks import MutatingHook, run_hooks
 from ankaios.server.settings import Address, ServerSettings
-from ankaios.server.startup_state_loader import Form, load_startup_state
+from ankaios.server.startup_state_loader import load_startup_state
 from ankaios.storage.record_writer import RecordWriter
-from ankaios.storage.state_store import JsonValue, StateChange, StateStore
+from ankaios.storage.state_store import StateChange, StateStore
 
 _log = logging.getLogger(__name__)
 
@@ -274,21 +275,26 @@ class ServerShell:
     async def _count_seconds(self) -> None:
         while True:
             await asyncio.sleep(1)
-            async with self._deciding:
-                if self._server is not None:
-                    self._submit(self._server, self._server.decide(SecondPassed(), self._clock()))
+            await self._decide_all(SecondPassed())
 
     async def _handle(self, message: ServerMessage) -> None:
+        if self._snapshot is not None and only_reads(message):
+            self._answer_read(message)
+            return
         if (refusal := self._refusal(message) or self._servers_response(message)) is not None:
             self._perform([refusal])
             return
-        if isinstance(message, FromAgent | FromClient) and self._starts_reading(message):
+        if self._starts_reading(message):
             return
+        await self._decide_all(message)
+
+    async def _decide_all(self, message: ServerMessage) -> None:
+        """Decide about the message and the changes that follow from it, one after the other."""
         pending = deque([message])
         async with self._deciding:
             while pending and (server := self._server) is not None:
                 decision = await self._decide_and_submit(server, pending.popleft())
-                pending += [effect for effect in decision.effects if isinstance(effect, NextUpdate)]
+                pending += [effect for effect in decision.effects if isinstance(effect, NextChange)]
 
     async def _decide_and_submit(self, server: AnkaiosServer, message: ServerMessage) -> Decision:
         self.metrics.handling(message)
@@ -301,13 +307,12 @@ class ServerShell:
     def _submit(self, server: AnkaiosServer, decision: Decision) -> None:
         self._note_divergence(server)
         self.commits.submit(decision)
-        if self.records is not None:
-            self._store_records(server.take_changed_records())
+        self._store_records(decision)
 
-    def _store_records(self, records: Mapping[str, JsonValue]) -> None:
+    def _store_records(self, decision: Decision) -> None:
         """Records of workloads are stored in the background: nothing waits for them."""
         if self.records is not None:
-            for name, value in records.items():
+            for name, value in decision.records.items():
                 self.records.put(name, value)
 
     def _note_divergence(self, server: AnkaiosServer) -> None:
@@ -323,22 +328,16 @@ class ServerShell:
         with self.to_server.only(only_reads, held=_sender(message)):
             reading = self._tasks.run_once("the requests that only read", self._answer_reads)
             try:
-                decision, records = await asyncio.to_thread(self._decide_with_records, server, message)
+                decision = await asyncio.to_thread(self._decide, server, message)
                 self._snapshot = None
                 if self._server is server:
                     self._note_divergence(server)
                     await self.commits.submit_long(decision)
-                    self._store_records(records)
+                    self._store_records(decision)
             finally:
                 self._snapshot = None
                 reading.cancel()
         return decision
-
-    def _decide_with_records(
-        self, server: AnkaiosServer, message: ServerMessage
-    ) -> tuple[Decision, Mapping[str, JsonValue]]:
-        decision = self._decide(server, message)
-        return decision, server.take_changed_records() if self.records is not None else {}
 
     async def _answer_reads(self) -> None:
         async for message in self.to_server:
@@ -355,9 +354,9 @@ class ServerShell:
             self._perform([refusal])
         elif server is not None and not self._starts_reading(message):
             snapshot = self._snapshot
-            self.commits.submit(Decision([snapshot.response(request)]) if snapshot else self._decide(server, message))
+            self._submit(server, Decision([snapshot.response(request)]) if snapshot else self._decide(server, message))
 
-    def _starts_reading(self, message: ToServerMessage) -> bool:
+    def _starts_reading(self, message: ServerMessage) -> bool:
         """Whether a response is now made in a thread. Until then further messages of the requester wait."""
         if self._server is None or not only_reads(message) or not self._server.takes_long(message):
             return False
@@ -431,7 +430,7 @@ class ServerShell:
                 self._tasks.run_once("the mutating hooks", lambda: self._run_hooks(server, update))
             case DropAgent(agent, why):
                 self.middleware.drop_agent(agent, why)
-            case NextUpdate():
+            case NextChange():
                 pass  # it is handled next
             case _:
                 self.middleware.dispatch(effect)
@@ -455,7 +454,7 @@ _CHANGING_REQUESTS = ("updateStateRequest", "rollbackRequest")
 
 def _sender(message: ServerMessage) -> Sender | None:
     """None for messages of the server itself."""
-    return None if isinstance(message, HooksFinished | NextUpdate | SecondPassed) else sender_of(message)
+    return None if isinstance(message, HooksFinished | NextChange | SecondPassed) else sender_of(message)
 
 
 def _bound(address: Address) -> socket.socket:

@@ -10,11 +10,11 @@ from typing import Any
 
 from ankaios.common.errors import Rejected, StartupFailed
 from ankaios.common.model.state import API_VERSION, DEPRECATED_API_VERSION, STATE
+from ankaios.common.state_manipulation import Form
 from ankaios.common.yaml_text import MAX_YAML_BYTES, load_yaml
 from ankaios.server.core.scalar_spelling import as_written
 
 _log = logging.getLogger(__name__)
-Form = dict[str, Any]
 
 READ_CONTEXT = "Could not read the startup config"
 TAGS_CONTEXT = "Invalid tags format in startup manifest"

@@ -18,6 +18,7 @@ from msgspec import Struct
 from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import Respond
 from ankaios.common.pb.ank_base_pb2 import ServerInfo
+from ankaios.common.state_manipulation import Form
 from ankaios.common.supervision import Supervisor, restart_delay
 from ankaios.middleware.connecting import standby_text
 from ankaios.server.commit_queue import UnfinishedDecisions
@@ -29,7 +30,6 @@ from ankaios.server.metrics import StorageFacts
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import STORAGE_CONTEXT
 from ankaios.server.shell import ServerShell, take_startup_state
-from ankaios.server.startup_state_loader import Form
 from ankaios.storage.core.unconfirmed_loss import LOSS_KEY, loss_after
 from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.server_registry import ServerRegistry

@@ -76,7 +76,7 @@ async def start_and_check(folder: Path, what: str) -> None:
         complete = {f"w{number}" for number in range(1, REVISIONS + 1)}
         assert found <= complete, what
         assert found == complete or leader.loss is not None, what
-        assert shell._server._keeps_unlisted == (leader.loss is not None), what
+        assert shell._server._agents._keeps_unlisted == (leader.loss is not None), what
     finally:
         await leader.close()
 

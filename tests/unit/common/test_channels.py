@@ -121,3 +121,29 @@ async def test_a_consumer_that_begins_before_the_end_of_an_earlier_one_is_not_fo
     await channel.send("message")
     async with asyncio.timeout(30):
         assert await later == "message"
+
+
+async def test_the_first_consumer_receives_what_a_second_one_was_woken_for_and_cancelled() -> None:
+    channel: Channel[str] = Channel(3)
+    first = asyncio.create_task(channel.receive())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(channel.receive())
+    await asyncio.sleep(0)
+    await channel.send("message")
+    second.cancel()
+    await asyncio.wait([second])
+    async with asyncio.timeout(30):
+        assert await first == "message"
+
+
+async def test_the_first_consumer_continues_after_a_second_one_has_ended() -> None:
+    channel: Channel[str] = Channel(3)
+    first = asyncio.create_task(channel.receive())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(channel.receive())
+    await asyncio.sleep(0)
+    await channel.send("for the second")
+    assert await second == "for the second"
+    await channel.send("for the first")
+    async with asyncio.timeout(30):
+        assert await first == "for the first"

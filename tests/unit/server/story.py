@@ -23,7 +23,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_from_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.ankaios_server import AnkaiosServer
-from ankaios.server.core.replies import DropAgent, Effect, NextUpdate, RunHooks
+from ankaios.server.core.replies import DropAgent, Effect, NextChange, RunHooks, ServerMessage
 
 Form = dict[str, Any]
 CLI = "cli-conn-1"
@@ -49,22 +49,25 @@ class Story:
     def __init__(self, **options: Any) -> None:
         self.server = AnkaiosServer(**options)
 
+    def handle(self, message: ServerMessage) -> list[Effect]:
+        return self.server.handle(message)
+
     def hello(self, agent: str, tags: Mapping[str, str] | None = None) -> list[Effect]:
         hello = grpc.AgentHello(agentName=agent, protocolVersion="1.0.0", tags=base.Tags(tags=tags or {}))
         return self.from_agent(agent, agentHello=hello)
 
     def from_agent(self, agent: str, **content: Any) -> list[Effect]:
-        return self.server.handle(FromAgent(agent, grpc.ToServer(**content)))
+        return self.handle(FromAgent(agent, grpc.ToServer(**content)))
 
     def gone(self, agent: str) -> list[Effect]:
-        return self.server.handle(AgentGone(agent))
+        return self.handle(AgentGone(agent))
 
     def goodbye(self, connection: str = CLI) -> list[Effect]:
-        return self.server.handle(ClientGone(connection))
+        return self.handle(ClientGone(connection))
 
     def ask(self, request_id: str = "r", connection: str = CLI, **content: Any) -> list[Effect]:
         full_id = f"{connection}@{request_id}" if request_id else ""
-        return self.server.handle(FromClient(connection, base.Request(requestId=full_id, **content)))
+        return self.handle(FromClient(connection, base.Request(requestId=full_id, **content)))
 
     def ask_through(self, agent: str, request_id: str, **content: Any) -> list[Effect]:
         """`request_id` is the whole id as it is inside the server."""
@@ -160,8 +163,8 @@ def _line(effect: Effect) -> str:
             return f"all: cancel logs {request_id}"
         case RunHooks(update):
             return f"hooks: {_update_text(update)}"
-        case NextUpdate():
-            return "next update"
+        case NextChange():
+            return "next change"
         case DropAgent(agent, why):
             return f"drop {agent}: {why}"
 

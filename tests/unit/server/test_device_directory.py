@@ -9,12 +9,12 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
 from ankaios.devices.core.device_messages import change_to_pb, slot_request
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange
+from ankaios.server.core.device_configurations import discovers
 from ankaios.server.core.device_directory import (
     NODE_LOST_TICKS,
     SETTLE_TICKS,
     DeviceDirectory,
     DirectoryChanges,
-    discovers,
 )
 from ankaios.server.core.placement import FreeDevices
 from tests.support.examples import examples

@@ -13,10 +13,12 @@ from ankaios.common.errors import StartupFailed
 from ankaios.common.messages import FromAgent, FromClient, FromServerMessage, Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, ToServer
-from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES, AnkaiosServer
+from ankaios.server.core.ankaios_server import AnkaiosServer
 from ankaios.server.core.long_messages import LONG_SIZE, message_size
-from ankaios.server.core.replies import Decision, Effect, SecondPassed, ServerMessage
+from ankaios.server.core.replies import Decision, Effect, HooksFinished, SecondPassed, ServerMessage
+from ankaios.server.core.rollout_monitor import RolloutMonitor
 from ankaios.server.core.state_view import StateSnapshot
+from ankaios.server.core.update_request_handler import MAX_WAITING_UPDATES
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.shell import ServerShell, security, serve
@@ -226,7 +228,7 @@ async def test_seconds_go_on_after_an_internal_error(
         async with asyncio.timeout(10):
             while ticks.qsize() < 3:
                 await really_sleep(0)
-    assert "internal error in the tick of each second, starting it again in 1 s" in caplog.text
+    assert "internal error in the handling of a SecondPassed" in caplog.text
 
 
 async def test_a_veto_of_a_hook_is_answered(tmp_path: Path) -> None:
@@ -290,14 +292,18 @@ def a_read(connection: str, request_id: str, *masks: str) -> FromClient:
 class Gate:
     """Instead of `decide`: waits for permission, which only a decision in another thread can do."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, shell: ServerShell) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, shell: ServerShell, kind: type[ServerMessage] = FromClient
+    ) -> None:
         server = server_of(shell)
+        self._kind = kind
         self._decide = server.decide
         self.begun, self.go = threading.Event(), threading.Event()
         monkeypatch.setattr(server, "decide", self)
 
     def __call__(self, message: ServerMessage, now: float) -> Decision:
-        if server_size(message) > LONG_SIZE:
+        is_long = self._kind is not FromClient or server_size(message) > LONG_SIZE
+        if isinstance(message, self._kind) and is_long:
             self.begun.set()
             assert self.go.wait(30)
         return self._decide(message, now)
@@ -382,3 +388,44 @@ async def test_the_result_of_a_large_update_is_dropped_if_the_shell_was_closed_m
         await shell.to_server.send(a_read("cli-conn-2", "after"))
         answer = await middleware.next_response()
         assert (answer.requestId, answer.error.message) == ("cli-conn-2@after", "cannot accept the request: it stops")
+
+
+async def test_messages_are_received_after_a_large_update_that_hooks_have_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outcome of hooks is decided in another task than the one that receives messages."""
+
+    async def leave(*_: object) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("ankaios.server.shell.run_hooks", leave)
+    async with running(MutatingHook("guard")) as (shell, middleware):
+        gate = Gate(monkeypatch, shell, HooksFinished)
+        await shell.to_server.send(a_large_update(1))
+        await asyncio.to_thread(gate.begun.wait, 30)
+        await shell.to_server.send(a_read("cli-conn-2", "meanwhile", "desiredState.workloads.w1"))
+        assert (await middleware.next_response()).requestId == "cli-conn-2@meanwhile"
+        gate.go.set()
+        assert (await middleware.next_response()).requestId == "cli-conn-1@1"
+        await shell.to_server.send(a_read("cli-conn-2", "later", "desiredState.workloads.w1"))
+        assert (await middleware.next_response()).requestId == "cli-conn-2@later"
+
+
+async def test_a_large_change_that_failed_is_undone_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    restore = RolloutMonitor.restoring
+
+    def note_thread(*arguments: Any) -> None:
+        threads.append(threading.current_thread())
+        restore(*arguments)
+
+    monkeypatch.setattr(RolloutMonitor, "restoring", note_thread)
+    really_sleep = asyncio.sleep
+    monkeypatch.setattr("asyncio.sleep", lambda seconds: really_sleep(seconds / 100))
+    message = a_large_update(1)
+    message.request.updateStateRequest.atomic.timeoutMs = 1
+    async with running() as (shell, middleware):
+        await shell.to_server.send(message)
+        assert (await middleware.next_response()).UpdateStateSuccess.rollout == "rollout-1"
+        async with asyncio.timeout(30):
+            while not threads:
+                await really_sleep(0.01)
+    assert threads[0] is not threading.main_thread()

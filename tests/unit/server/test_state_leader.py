@@ -339,7 +339,7 @@ async def test_a_loss_counts_until_an_operator_confirms_it(caplog: pytest.LogCap
         assert "workload 'db'" in it.leader.loss
         assert it.shell.servers()[0].problem == it.leader.loss
         assert it.shell._server is not None
-        assert it.shell._server._keeps_unlisted
+        assert it.shell._server._agents._keeps_unlisted
     assert "Workloads that are not in the state are not deleted" in caplog.text
     async with leading(store=store) as it:
         assert it.leader.loss is not None

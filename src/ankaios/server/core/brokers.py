@@ -14,12 +14,12 @@ from ankaios.common.errors import Rejected
 from ankaios.common.model.state import WORKLOAD
 from ankaios.common.names import MAX_REPLICAS
 from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
 from ankaios.server.core.config_renderer import render_workload
 from ankaios.server.core.conventions import check_rendered_workload
 from ankaios.server.core.replicas import derived_name
 
-Form = dict[str, Any]
 PLACEHOLDER = "{{PLACEHOLDER}}"
 CONFIGURATION_TAG = "akri-configuration"
 INSTANCE_TAG = "akri-instance"

@@ -4,7 +4,7 @@ Input: the name of a workload and the facts of the server. Output: causes, each 
 explains the one before. Nothing is changed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -13,7 +13,6 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload
-from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.waiting_reasons import (
     ClusterFacts,
     WaitingReason,
@@ -27,18 +26,6 @@ _LONGEST_CHAIN = 20
 _RECENT_MS = 10 * 60 * 1000
 
 
-class CauseFacts(Struct, frozen=True):
-    """`gone_since` returns when an agent disconnected, 0 if it was not connected since the start of the server.
-
-    `rejection_of` returns time and text of the last rejected change of a workload.
-    """
-
-    state: ServerState
-    cluster: ClusterFacts
-    gone_since: Callable[[str], int]
-    rejection_of: Callable[[str], tuple[int, str] | None]
-
-
 class _Link(Struct):
     """One cause, and the workload that explains it."""
 
@@ -50,7 +37,7 @@ class _Link(Struct):
     next_ms: int = 0
 
 
-def explain(workload: str, facts: CauseFacts) -> list[base.Cause]:
+def explain(workload: str, facts: ClusterFacts) -> list[base.Cause]:
     """Empty if the workload is unknown."""
     causes: list[base.Cause] = []
     seen: set[str] = set()
@@ -62,7 +49,7 @@ def explain(workload: str, facts: CauseFacts) -> list[base.Cause]:
             break
         causes.append(_message(name, instance, link))
         name = link.explained_by
-    if (rejected := facts.rejection_of(workload)) is not None:
+    if (rejected := facts.state.rejections.last_of(workload)) is not None:
         time_ms, text = rejected
         causes.append(
             base.Cause(workload=workload, kind="rejected", text=f"a change was rejected: {text}", sinceMs=time_ms)
@@ -83,7 +70,7 @@ def _message(name: str, instance: InstanceName | None, link: _Link) -> base.Caus
     )
 
 
-def _link_of(name: str, facts: CauseFacts) -> tuple[InstanceName | None, _Link | None]:
+def _link_of(name: str, facts: ClusterFacts) -> tuple[InstanceName | None, _Link | None]:
     workload = facts.state.effective.get(name)
     if workload is None:
         return _undesired(name, facts)
@@ -97,7 +84,7 @@ def _link_of(name: str, facts: CauseFacts) -> tuple[InstanceName | None, _Link |
     return instance, link
 
 
-def _undesired(name: str, facts: CauseFacts) -> tuple[InstanceName | None, _Link | None]:
+def _undesired(name: str, facts: ClusterFacts) -> tuple[InstanceName | None, _Link | None]:
     """It is being deleted, a hook has removed it, or it does not exist."""
     for instance, state in facts.state.workload_states.of_workload(name):
         link = _explain_stopping(instance, state, facts) or _Link("stopping", f"is no longer desired and is {state}")
@@ -111,7 +98,9 @@ def _undesired(name: str, facts: CauseFacts) -> tuple[InstanceName | None, _Link
     return None, None
 
 
-def _explain_state(workload: RenderedWorkload, state: ExecutionState, record: StateRecord, facts: CauseFacts) -> _Link:
+def _explain_state(
+    workload: RenderedWorkload, state: ExecutionState, record: StateRecord, facts: ClusterFacts
+) -> _Link:
     instance = workload.instance_name
     match state.state:
         case "AgentDisconnected":
@@ -129,13 +118,13 @@ def _explain_state(workload: RenderedWorkload, state: ExecutionState, record: St
     return _explain_pending(workload, state, record, facts)
 
 
-def _disconnected(agent: str, facts: CauseFacts) -> _Link:
-    since = facts.gone_since(agent)
+def _disconnected(agent: str, facts: ClusterFacts) -> _Link:
+    since = facts.state.sessions.gone_since(agent)
     text = f"has no agent: '{agent}' is not connected" + ("" if since else ", and was not since the server started")
     return _Link("agent", text, since)
 
 
-def _explain_running(instance: InstanceName, state: ExecutionState, facts: CauseFacts) -> _Link:
+def _explain_running(instance: InstanceName, state: ExecutionState, facts: ClusterFacts) -> _Link:
     if state.health is not None and state.health.status == UNHEALTHY:
         return _Link("health", f"runs but is unhealthy: {state.health.text or 'its health check fails'}")
     if (end := _recent_end(instance, facts)) is not None:
@@ -143,7 +132,7 @@ def _explain_running(instance: InstanceName, state: ExecutionState, facts: Cause
     return _Link("running", "; ".join(filter(None, ["runs", state.additional_info])))
 
 
-def _recent_end(instance: InstanceName, facts: CauseFacts) -> StateRecord | None:
+def _recent_end(instance: InstanceName, facts: ClusterFacts) -> StateRecord | None:
     """The last failure of the instance, if it is not long ago."""
     records = [it for it in facts.state.records.of_workload(instance.workload) if it.name == instance]
     ends = [it for it in records if it.state.state == "Failed"]
@@ -162,11 +151,11 @@ def _end_text(record: StateRecord) -> str:
     return ", ".join(parts)
 
 
-def _explain_stopping(instance: InstanceName, state: ExecutionState, facts: CauseFacts) -> _Link | None:
+def _explain_stopping(instance: InstanceName, state: ExecutionState, facts: ClusterFacts) -> _Link | None:
     if state.state != "Stopping":
         return None
     if state.sub_state == "WaitingToStop":
-        blocking = blocking_dependents(facts.state.delete_graph.conditions(instance.workload), facts.cluster)
+        blocking = blocking_dependents(facts.state.delete_graph.conditions(instance.workload), facts)
         return _waiting("waits for ", blocking) or _Link("stopping", "waits to stop")
     return _Link("stopping", f"is {state}: {state.additional_info}".rstrip(": "))
 
@@ -181,11 +170,11 @@ def _waiting(prefix: str, reasons: Iterable[WaitingReason]) -> _Link | None:
 
 
 def _explain_pending(
-    workload: RenderedWorkload, state: ExecutionState, record: StateRecord, facts: CauseFacts
+    workload: RenderedWorkload, state: ExecutionState, record: StateRecord, facts: ClusterFacts
 ) -> _Link:
     instance, info = workload.instance_name, state.additional_info
-    obstacles = agent_obstacles(instance, workload.form, facts.cluster)
-    if not facts.cluster.is_connected(instance.agent):
+    obstacles = agent_obstacles(instance, workload.form, facts)
+    if instance.agent not in facts.state.agents:
         return _disconnected(instance.agent, facts)
     if state.sub_state == "StartingFailed":
         return _Link("failed", f"cannot start: {info}")
@@ -194,9 +183,7 @@ def _explain_pending(
         return _Link("retry", text, next_ms=record.next_ms)
     if state.sub_state == "WaitingToStart" and info:
         return _Link("device", f"waits for devices: {info}")
-    waits = _waiting(
-        "waits for ", [*unmet_dependencies(workload.form.get("dependencies", {}), facts.cluster), *obstacles]
-    )
+    waits = _waiting("waits for ", [*unmet_dependencies(workload.form.get("dependencies", {}), facts), *obstacles])
     if waits is not None and state.sub_state != "Starting":
         return waits
     older = _older_instance(instance, facts)
@@ -207,7 +194,7 @@ def _explain_pending(
     return _Link("starting", f"is {state}: {info}".rstrip(": ") if info else "is starting")
 
 
-def _older_instance(instance: InstanceName, facts: CauseFacts) -> _Link | None:
+def _older_instance(instance: InstanceName, facts: ClusterFacts) -> _Link | None:
     """An instance that has to stop first."""
     for other, state in facts.state.workload_states.of_workload(instance.workload):
         if other != instance and (link := _explain_stopping(other, state, facts)) is not None:

@@ -11,13 +11,20 @@ from msgspec import Struct
 
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.proto_conversion import instance_name_to_pb
-from ankaios.common.state_manipulation import Form
+from ankaios.common.state_manipulation import Form, Path
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.delete_graph import NEEDED_WHILE_RUNNING
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.field_changes import field_changes
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import PreparedUpdate
+from ankaios.server.core.stored_entries import (
+    AGENT_TAGS_KIND,
+    CONFIG_KIND,
+    DEVICE_CONFIGURATION_KIND,
+    desired_entries,
+    entry_path,
+)
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.core.waiting_reasons import (
     ClusterFacts,
@@ -27,6 +34,7 @@ from ankaios.server.core.waiting_reasons import (
     unmet_dependencies,
 )
 from ankaios.server.core.workload_plan import PlannedChanges
+from ankaios.storage.state_store import EntryKey
 
 
 class _Change(Struct):
@@ -65,25 +73,23 @@ def describe_rejection(fault: UpdateRejected) -> base.PlanResponse:
     return base.PlanResponse(accepted=False, rejection=str(fault), rejectedBy=fault.rule)
 
 
-def describe_plan(
-    state: ServerState, prepared: PreparedUpdate, planned: PlannedChanges, facts: ClusterFacts
-) -> base.PlanResponse:
-    changes = {change.name: change for change in _changes(state, planned, facts)}
+def describe_plan(prepared: PreparedUpdate, planned: PlannedChanges, facts: ClusterFacts) -> base.PlanResponse:
+    changes = {change.name: change for change in _changes(planned, facts)}
     steps = _steps(changes)
     workloads = [_message(change, steps[change.name]) for change in changes.values()]
     workloads.sort(key=lambda workload: (workload.step, workload.name))
-    return base.PlanResponse(accepted=True, workloads=workloads, entries=_entries(state, prepared.desired))
+    return base.PlanResponse(accepted=True, workloads=workloads, entries=_entries(facts.state, prepared.desired))
 
 
-def _changes(state: ServerState, planned: PlannedChanges, facts: ClusterFacts) -> Iterator[_Change]:
+def _changes(planned: PlannedChanges, facts: ClusterFacts) -> Iterator[_Change]:
     added, deleted = planned.changes.added, planned.changes.deleted
     needed_by = _new_dependents(added)
     for name in sorted(added.keys() | deleted.keys()):
-        before = state.effective.get(name) if name in deleted else None
+        before = facts.state.effective.get(name) if name in deleted else None
         if before is None and name in deleted:
             before = RenderedWorkload(deleted[name], {})  # a hook deletes an unknown instance
         change = _Change(name, before, added.get(name), [])
-        change.waits_for += _before_stop(state, change, needed_by.get(name, ()), facts)
+        change.waits_for += _before_stop(change, needed_by.get(name, ()), facts)
         change.waits_for += _before_start(change, planned, facts)
         yield change
 
@@ -98,14 +104,12 @@ def _new_dependents(added: Mapping[str, RenderedWorkload]) -> dict[str, list[str
     return dependents
 
 
-def _before_stop(
-    state: ServerState, change: _Change, needed_by: Iterable[str], facts: ClusterFacts
-) -> list[WaitingReason]:
+def _before_stop(change: _Change, needed_by: Iterable[str], facts: ClusterFacts) -> list[WaitingReason]:
     if change.before is None or change.starts_new_first:
         return []
-    if not facts.is_connected(change.before.instance_name.agent):
+    if change.before.instance_name.agent not in facts.state.agents:
         return []
-    dependents = {*state.delete_graph.conditions(change.name), *needed_by} - {change.name}
+    dependents = {*facts.state.delete_graph.conditions(change.name), *needed_by} - {change.name}
     return blocking_dependents(sorted(dependents), facts)
 
 
@@ -172,16 +176,13 @@ def _form(workload: RenderedWorkload | None) -> Form | None:
 
 def _entries(state: ServerState, change: DesiredChange) -> list[base.PlannedEntry]:
     """Entries other than workloads."""
-    desired = state.desired
     entries = [
-        _entry("config", name, desired.get("configs", {}).get(name), item) for name, item in change.configs.items()
+        _entry(it.kind, it.name, it.before, it.after)
+        for it in desired_entries(state.desired, change)
+        if it.kind in (CONFIG_KIND, DEVICE_CONFIGURATION_KIND)
     ]
     entries += [
-        _entry("deviceConfiguration", name, desired.get("deviceConfigurations", {}).get(name), form)
-        for name, form in change.device_configurations.items()
-    ]
-    entries += [
-        _entry("agentTags", agent, state.agents.form[agent].get("tags", {}), tags)
+        _entry(AGENT_TAGS_KIND, agent, state.agents.form[agent].get("tags", {}), tags)
         for agent, tags in change.agent_tags.items()
         if agent in state.agents and state.agents.form[agent].get("tags", {}) != tags
     ]
@@ -194,7 +195,7 @@ def _entry(kind: str, name: str, before: Any, after: Any) -> base.PlannedEntry:
     return base.PlannedEntry(kind=kind, name=name, action=action, fields=fields)
 
 
-def hide_unreadable(plan: base.PlanResponse, is_readable: Callable[[tuple[str, ...]], bool]) -> None:
+def hide_unreadable(plan: base.PlanResponse, is_readable: Callable[[Path], bool]) -> None:
     """Remove the details of what a workload that requests the plan may not read."""
     for workload in plan.workloads:
         if not is_readable(("desiredState", "workloads", workload.name)):
@@ -202,13 +203,10 @@ def hide_unreadable(plan: base.PlanResponse, is_readable: Callable[[tuple[str, .
         if not is_readable(("workloadStates",)):
             del workload.waitsFor[:]
     for entry in plan.entries:
-        section = _SECTIONS[entry.kind]
-        if not is_readable((*section, entry.name)):
+        if not is_readable(_path_of(entry)):
             del entry.fields[:]
 
 
-_SECTIONS = {
-    "config": ("desiredState", "configs"),
-    "deviceConfiguration": ("desiredState", "deviceConfigurations"),
-    "agentTags": ("agents",),
-}
+def _path_of(entry: base.PlannedEntry) -> Path:
+    """A workload sees the tags of an agent only if it may read the whole agent."""
+    return ("agents", entry.name) if entry.kind == AGENT_TAGS_KIND else entry_path(EntryKey(entry.kind, entry.name))

@@ -42,6 +42,14 @@ class DesiredChange(Struct, frozen=True):
     device_configurations: dict[str, Form | None] = field(default_factory=dict)
     agent_tags: dict[str, dict[str, str]] = field(default_factory=dict)
 
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """The entries by the map of the desired state that contains them."""
+        return {
+            "workloads": self.workloads,
+            "configs": self.configs,
+            "deviceConfigurations": self.device_configurations,
+        }
+
 
 def change_by_request(desired: Form, request: base.UpdateStateRequest) -> DesiredChange:
     """The change that the request describes."""

@@ -2,32 +2,28 @@
 
 Input: events about devices, and changes of workloads. Output: messages to agents, and `PlannedChanges`: workload
 changes with all decisions about them, before anything is committed. Owns the device directory, the placements and the
-brokers, and which of these are outdated.
+brokers, and which of these are outdated; its parts own where workloads were before, and texts about offline devices.
 """
 
 import logging
 from collections.abc import Container, Iterable, Mapping
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec.structs import replace
 
-from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, RUNNING_OK, STOPPING, SUCCEEDED_OK, ExecutionState
+from ankaios.common.execution_state import PENDING_INITIAL, REMOVED, STOPPING, SUCCEEDED_OK, ExecutionState
 from ankaios.common.messages import ToAgent
 from ankaios.common.model.state import DEVICE_CONFIGURATION, DEVICE_INSTANCE, NODE_RESOURCE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.proto_conversion import instance_name_from_pb
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.brokers import BrokerSet, plan_brokers
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.desired_state_draft import DesiredChange
-from ankaios.server.core.device_directory import NOT_SETTLED, DeviceDirectory, DirectoryChanges
-from ankaios.server.core.known_placements import KnownPlacements
+from ankaios.server.core.device_directory import DeviceDirectory, DirectoryChanges
+from ankaios.server.core.earlier_placements import EarlierPlacements
+from ankaios.server.core.offline_devices import OfflineDevices
 from ankaios.server.core.placement import (
-    NO_AGENT,
-    PlacementDecision,
     PlacementRequest,
     Placements,
     has_free_devices,
@@ -36,8 +32,6 @@ from ankaios.server.core.placement import (
 from ankaios.server.core.replicas import AgentTags, changed_instances_on
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import compare_rendered
-from ankaios.server.core.stored_entries import EntryCollector
-from ankaios.server.core.stored_placements import StoredPlacements
 from ankaios.server.core.workload_plan import (
     PlannedChanges,
     PlanningFacts,
@@ -57,28 +51,23 @@ _MATTERS_FOR_BROKERS = ("nodes", "capacity", "shared", "lost")
 class DeviceCoordinator:
     """Events return messages to agents; the workload changes that follow from them are returned by `due`."""
 
-    def __init__(self, state: ServerState, sessions: AgentSessions, entries: EntryCollector) -> None:
-        """Changed placements are noted in `entries`."""
+    def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._sessions = sessions
-        self._entries = entries
-        self._stored = StoredPlacements()
+        self._sessions = sessions = state.sessions
         self._directory = DeviceDirectory(config_of=state.config, is_desired=self._is_desired)
-        self._offline: dict[str, dict[str, str]] = {}  # by workload instance: devices that no agent sees, with a text
+        self._offline = OfflineDevices(state)
         self._placements = Placements()
+        self._earlier = EarlierPlacements(state, self._directory, self._placements)
         self._brokers: dict[str, BrokerSet] = {}  # by configuration
         self._stale: set[str] = set()  # configurations whose brokers have to be planned
         self._supply_changed = False
         self._changed_agents: set[str] = set()  # new ones, those with other tags, and lost ones
         self._suspects: set[str] = set()  # placed workloads whose agents may be unable to serve them
-        self._is_learning = True  # agents may still reconnect after the start of the server
-        self._has_learned = False  # the learning phase is over, and what was known only for it is dropped
-        self._holders: dict[str, InstanceName] = {}  # workloads that use devices, known while learning
-        self._known = KnownPlacements()  # known while learning
-        self._facts = PlanningFacts(
+        # For `plan_workloads`, which changes nothing: it also answers where a workload would be placed.
+        self.facts = PlanningFacts(
             placements=self._placements,
             supply=self._directory,
-            fixed=self._fixed_placement,
+            fixed=self._earlier.fixed_placement,
             lacks_devices=self._lacks_devices,
             is_ungreeted=sessions.is_ungreeted,
             is_unsent=sessions.is_unsent,
@@ -86,22 +75,15 @@ class DeviceCoordinator:
 
     def restore(self, placements: Mapping[str, Form]) -> None:
         """Continue with stored placements: workloads stay where they were."""
-        self._stored.restore(placements)
+        self._earlier.restore(placements)
 
     # --- events ---
 
     def question(self, agent: str, hello: grpc.AgentHello) -> list[ToAgent]:
-        """The first message to a new agent: its answer must not depend on what it receives later."""
-        self._known.forget(agent)
-        if not hello.devices or not self._past_matters():
-            return []
-        return [ToAgent(agent, grpc.FromServer(tellWorkloads=grpc.TellWorkloads()))]
+        return self._earlier.question(agent, hello)
 
     def known_workloads(self, agent: str, message: grpc.KnownWorkloads) -> list[ToAgent]:
-        """The answer; it is ignored if it was not asked for or is late."""
-        if self._is_learning and self._directory.offers_devices(agent):
-            self._known.report(agent, map(instance_name_from_pb, message.instanceNames))
-            self._supply_changed = True
+        self._supply_changed |= self._earlier.report(agent, message)
         return []
 
     def hello(self, agent: str, hello: grpc.AgentHello) -> list[ToAgent]:
@@ -161,15 +143,15 @@ class DeviceCoordinator:
         for name, state in states:
             if not self._state.is_desired(name):
                 continue
-            if not state.additional_info and str(name) in self._offline:
-                self._put_offline(str(name))
+            if not state.additional_info:
+                self._offline.state_seen(name)
             if _waits(state):
                 self._suspect(name.workload)
             elif state.state not in _ENDING:
                 self._supply_changed |= self._placements.started(name.workload)
             if state.is_same(REMOVED) and self._sessions.is_unsent(name):
                 # The agent has removed the instance it had; the desired one has the same name and was not sent.
-                self._state.put_states(states_of_withheld([self._state.effective[name.workload]], self._facts))
+                self._state.put_states(states_of_withheld([self._state.effective[name.workload]], self.facts))
 
     def _suspect(self, workload: str) -> None:
         placement = self._placements.get(workload)
@@ -184,7 +166,7 @@ class DeviceCoordinator:
     @property
     def must_plan(self) -> bool:
         """Whether `due` has to be called: after an event, and until the learning phase is finished."""
-        return self.has_due or not self._has_learned
+        return self.has_due or not self._earlier.is_finished
 
     def _apply(self, changes: DirectoryChanges) -> list[ToAgent]:
         for name, instance in changes.instances.items():
@@ -193,7 +175,7 @@ class DeviceCoordinator:
             self._state.agents.set_resources(agent, list(map(NODE_RESOURCE.to_form, resources)))
         for agent in changes.lost:
             self._placements.agent_lost(agent)
-            self._entries.note_all(self._stored.agent_lost(agent))
+            self._earlier.agent_lost(agent)
         for agent in {agent for agent, _ in changes.unseen}:
             for workload in self._placements.placed_on(agent):
                 self._suspect(workload)
@@ -209,39 +191,13 @@ class DeviceCoordinator:
         if before is None or form is None or any(before.get(key) != form.get(key) for key in _MATTERS_FOR_BROKERS):
             self._stale.add(name.rpartition("-")[0])
         self._state.replace_device_instance(name, form)
-        self._explain_offline(name, before or {}, form or {})
-
-    def _explain_offline(self, name: str, before: Form, now: Form) -> None:
-        """The state of a workload that runs with a device that no agent sees names the device."""
-        offline = now and not now.get("attributes", {}).get("online", True)
-        text = _offline_text(name, now) if offline else ""
-        owners = {*before.get("slotOwners", {}).values(), *now.get("slotOwners", {}).values()}
-        for owner in owners:
-            holds = owner in now.get("slotOwners", {}).values()
-            texts = self._offline.setdefault(owner, {})
-            known = texts.pop(name, "")
-            if text and holds:
-                texts[name] = text
-            if texts.get(name, "") != known:
-                self._put_offline(owner)
-            if not texts:
-                del self._offline[owner]
+        self._offline.device_changed(name, before or {}, form or {})
 
     def _is_desired(self, owner: str) -> bool:
         name = InstanceName.parse(owner)
         return name is not None and self._state.is_desired(name)
 
-    def _put_offline(self, owner: str) -> None:
-        name = InstanceName.parse(owner)
-        state = self._state.workload_states.get(name) if name is not None else None
-        if name is not None and state is not None and state.state == RUNNING_OK.state:
-            self._state.put_states({name: state.because("; ".join(self._offline.get(owner, {}).values()))})
-
     # --- plans ---
-
-    def plan(self, changes: WorkloadChanges) -> PlannedChanges:
-        """Decide about these changes. Nothing is changed, so this also answers where a workload would be placed."""
-        return plan_workloads(changes, self._facts)
 
     def missing_devices(self, name: InstanceName, form: Form) -> str:
         """Why the agent of a workload could not give it devices now; "" if it could or if the instance has them."""
@@ -263,7 +219,7 @@ class DeviceCoordinator:
 
     def due(self) -> PlannedChanges:
         """Brokers and instances to add and remove, workloads to place, because of all events since the last call."""
-        self._update_learning()
+        self._supply_changed |= self._earlier.learn()
         rendered = self._changed_instances()
         replicas = compare_rendered(self._state, rendered)
         brokers = self._broker_changes(self._stale)
@@ -274,7 +230,7 @@ class DeviceCoordinator:
         stranded = set(filter(self._is_stranded, self._suspects))
         changed = changes.added.keys() | changes.deleted.keys()
         names = (name for name in (*waiting, *stranded) if name in self._state.effective and name not in changed)
-        planned = plan_workloads(changes, self._facts, {name: self._state.effective[name] for name in names}, stranded)
+        planned = plan_workloads(changes, self.facts, {name: self._state.effective[name] for name in names}, stranded)
         self._stale, self._supply_changed, self._changed_agents = set(), False, set()
         self._suspects = stranded
         return replace(planned, rendered=rendered)
@@ -322,23 +278,11 @@ class DeviceCoordinator:
         """The changes were committed to the state. Devices that were reserved for a removed workload are free now."""
         self._supply_changed |= None in planned.placements.values()
         self._placements.apply(planned.placements)
-        self._entries.note_all(self._stored.apply(planned.placements, self._state.effective))
+        self._earlier.applied(planned.placements)
         for placement in filter(None, planned.placements.values()):
             if placement.agent:
                 self._directory.expect(placement.agent)
         self._sessions.commit(planned.changes.deleted.values(), planned.unsent)
-
-    def _update_learning(self) -> None:
-        """What agents have reported by the end of the learning phase is used once more, then dropped."""
-        if not self._is_learning:
-            self._has_learned = True
-            self._holders.clear()
-            self._known.clear()
-            self._entries.note_all(self._stored.drop_unused(self._placements))
-            return
-        self._holders = self._directory.holders()
-        if self._directory.is_settled:
-            self._is_learning, self._supply_changed = False, True
 
     def _broker_changes(self, configurations: Iterable[str]) -> WorkloadChanges:
         added: dict[str, RenderedWorkload] = {}
@@ -363,27 +307,6 @@ class DeviceCoordinator:
             _log.warning("%s", text)
         return brokers
 
-    def _fixed_placement(self, name: InstanceName, request: PlacementRequest) -> PlacementDecision | None:
-        """An instance that exists stays on its agent. After a start of the server agents need time to report it.
-
-        An instance on an agent that has not reconnected by then waits for the agent.
-        """
-        holder = self._holders.get(name.workload)
-        if holder is not None and holder.id == name.id and self._directory.may_run(holder.agent, request.accepts):
-            return PlacementDecision(request, holder.agent, f"it uses devices of agent '{holder.agent}' already")
-        agent = self._known.agent_of(name.workload, name.id)
-        if agent is not None and self._directory.may_run(agent, request.accepts):
-            return PlacementDecision(request, agent, f"it is on agent '{agent}' already")
-        before = self._stored.agent_of(name.workload, name.id)
-        if before is not None and self._directory.may_run(before, request.accepts):
-            return PlacementDecision(request, before, f"it was on agent '{before}' before the server started")
-        if self._is_learning:
-            return PlacementDecision(request, "", NOT_SETTLED if self._directory.candidates(False) else NO_AGENT)
-        absent = self._known.reported_agent_of(name.workload, name.id)
-        if absent is not None and self._directory.may_run(absent, request.accepts):
-            return PlacementDecision(request, absent, f"it was on agent '{absent}' according to another agent")
-        return None
-
     # --- greetings ---
 
     def may_greet(self, agent: str) -> bool:
@@ -394,35 +317,18 @@ class DeviceCoordinator:
         """
         if self._changed_agents and self._state.on_every_agent:
             return False
-        if not self._past_matters() or not self._directory.offers_devices(agent):
-            return True
-        held = (name for name in self._holders.values() if name.agent == agent)
-        return (
-            self._directory.has_reported(agent)
-            and self._known.has_reported(agent)
-            and all(map(self._state.is_desired, (*held, *self._known.instances_on(agent))))
-        )
+        return self._earlier.may_greet(agent)
 
     def greet(self, agent: str) -> list[RenderedWorkload]:
         """The workloads for the greeting of the agent; the states of the others contain why they are not sent."""
         workloads = self._state.workloads_of_agent(agent)
-        sent = [workload for workload in workloads if not is_withheld(workload, self._facts)]
+        sent = [workload for workload in workloads if not is_withheld(workload, self.facts)]
         self._sessions.greet(agent, (workload.instance_name for workload in sent))
-        self._state.put_states(states_of_withheld(workloads, self._facts))
+        self._state.put_states(states_of_withheld(workloads, self.facts))
         return sent
-
-    def _past_matters(self) -> bool:
-        return self._is_learning and bool(self._placements.waiting() or self._directory.configurations)
 
     def _lacks_devices(self, agent: str) -> bool:
         return agent in self._state.agents and not self._directory.offers_devices(agent)
-
-
-def _offline_text(name: str, device: Form) -> str:
-    text = f"its device '{name}' is {'lost' if device.get('lost') else 'offline'}"
-    if "offlineSinceMs" not in device:
-        return text
-    return f"{text} since {Timestamp(seconds=int(device['offlineSinceMs']) // 1000).ToJsonString()}"
 
 
 def _waits(state: ExecutionState) -> bool:

@@ -19,6 +19,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX, InstanceName
 from ankaios.devices.core.device_messages import change_from_pb
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotConflict, SlotLedger
+from ankaios.server.core.device_configurations import configuration_for_agents, discovers, lost_device_policy
 from ankaios.server.core.device_registry import DeviceRegistry
 from ankaios.server.core.placement import FreeDevices
 
@@ -112,7 +113,7 @@ class DeviceDirectory:
         if not record.connected or not record.offers_devices:
             return
         wanted = {
-            name: _for_agents(configuration, self._config_of)
+            name: configuration_for_agents(configuration, self._config_of)
             for name, configuration in self.configurations.items()
             if discovers(configuration, agent, self._tags[agent])
         }
@@ -455,46 +456,7 @@ class DeviceDirectory:
         """Whether a workload that loses such a device for good is restarted, and so may be restarted elsewhere."""
         target = resource.removeprefix(DEFAULT_RESOURCE_PREFIX)
         configuration = self.configurations.get(target) or self.configurations.get(target.rpartition("-")[0])
-        return configuration is not None and _on_lost(configuration) == base.ON_DEVICE_LOST_RESTART
-
-
-def discovers(configuration: base.DeviceConfiguration, agent: str, tags: Mapping[str, str]) -> bool:
-    """The named agents and those with all the tags; all agents if there is neither."""
-    if not configuration.HasField("placement"):
-        return True
-    wanted, named = configuration.placement.tags.tags, configuration.placement.agents
-    if not wanted and not named:
-        return True
-    return agent in named or (bool(wanted) and all(tags.get(key) == value for key, value in wanted.items()))
-
-
-def _for_agents(
-    configuration: base.DeviceConfiguration, config_of: Callable[[str], object]
-) -> base.DeviceConfiguration:
-    """Agents do not need broker and placement, and a change of these must not disturb them.
-
-    They have no configuration items, so they get the texts; an item that is no text is left out.
-    """
-    message = base.DeviceConfiguration()
-    message.CopyFrom(configuration)
-    if (policy := _on_lost(configuration)) != message.onDeviceLost:
-        message.onDeviceLost = policy
-    properties = message.discoveryHandler.discoveryProperties
-    for name, key in properties.configs.items():
-        if isinstance(text := config_of(key), str):
-            properties.values[name] = text
-    properties.configs.clear()
-    message.ClearField("broker")
-    message.ClearField("placement")
-    return message
-
-
-def _on_lost(configuration: base.DeviceConfiguration) -> base.OnDeviceLost:
-    """Brokers that may use any device can go elsewhere when they lose theirs, so they are restarted by default."""
-    anywhere = configuration.HasField("broker") and configuration.broker.strategy == base.BROKER_PER_CONFIGURATION
-    if anywhere and not configuration.HasField("onDeviceLost"):
-        return base.ON_DEVICE_LOST_RESTART
-    return configuration.onDeviceLost
+        return configuration is not None and lost_device_policy(configuration) == base.ON_DEVICE_LOST_RESTART
 
 
 def _slots(instance: base.DeviceInstance) -> tuple[int, dict[str, str], dict[str, str]]:

@@ -6,62 +6,46 @@ difference. Owns the subscriptions.
 
 from collections.abc import Callable, Iterable
 
-from msgspec import Struct
-
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_events import altered_paths, state_event
 from ankaios.common.state_manipulation import Differences, Path, parse_path
-from ankaios.server.core.requester import Requester, RequestsByOwner
+from ankaios.server.core.change_recorder import ChangeRecorder
+from ankaios.server.core.owned_requests import OwnedRequests
+from ankaios.server.core.replies import Effect
+from ankaios.server.core.requester import Requester
 
 # Makes the complete state that holds just the parts at these paths.
 Select = Callable[[Iterable[Path]], base.CompleteState]
 
 
-class Subscription(Struct, frozen=True):
-    """`masks` is None if everything is of interest."""
+class EventHandler(OwnedRequests[tuple[Path, ...] | None]):
+    """The masks of each subscription, None if everything is of interest.
 
-    masks: tuple[Path, ...] | None
+    [impl->swdd~provides-functionality-to-handle-event-subscriptions~1]
+    """
 
-
-class EventHandler:
-    """[impl->swdd~provides-functionality-to-handle-event-subscriptions~1]"""
-
-    def __init__(self) -> None:
-        self._subscriptions: dict[str, Subscription] = {}
-        self._by_owner = RequestsByOwner()
-
-    def __bool__(self) -> bool:
-        """Whether there are subscribers: without them, differences need not be recorded."""
-        return bool(self._subscriptions)
-
-    def __len__(self) -> int:
-        return len(self._subscriptions)
+    def __init__(self, recorder: ChangeRecorder, select: Select) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._select = select
 
     def add(self, request_id: str, owner: Requester, masks: Iterable[str]) -> None:
         """The same id again replaces the masks."""
         given = list(masks)
         paths = tuple(path for mask in given if (path := parse_path(mask)) is not None)
-        self._subscriptions[request_id] = Subscription(paths if given else None)
-        self._by_owner.add(request_id, owner)
+        self.put(request_id, owner, paths if given else None)
 
-    def remove(self, request_id: str) -> None:
-        self._subscriptions.pop(request_id, None)
-        self._by_owner.discard(request_id)
+    def watch(self) -> None:
+        """Record changes of the state from now on; without subscribers they are not recorded."""
+        if self:
+            self._recorder.start()
 
-    def remove_of_peer(self, peer: str) -> None:
-        """All subscriptions of an agent's workloads or of a command connection."""
-        for request_id in self._by_owner.of_peer(peer):
-            self.remove(request_id)
+    def take_events(self) -> list[Effect]:
+        """The events about what has changed since `watch`."""
+        return [*self.events(self._recorder.finish())] if self else []
 
-    def remove_of_workload(self, agent: str, workload: str) -> None:
-        for request_id in self._by_owner.of_workload(Requester(agent, workload)):
-            self.remove(request_id)
-
-    def count(self, owner: Requester) -> int:
-        return self._by_owner.count(owner)
-
-    def events(self, found: Differences, select: Select) -> list[Respond]:
+    def events(self, found: Differences) -> list[Respond]:
         """One event for each subscriber that is concerned.
 
         [impl->swdd~event-handler-sends-complete-state-differences-including-altered-fields~1]
@@ -70,7 +54,7 @@ class EventHandler:
         if not found:
             return []
         return [
-            Respond(state_event(request_id, altered, select(altered)))
-            for request_id, subscription in self._subscriptions.items()
-            if (altered := altered_paths(subscription.masks, found))
+            Respond(state_event(request_id, altered, self._select(altered)))
+            for request_id, masks in self.items()
+            if (altered := altered_paths(masks, found))
         ]

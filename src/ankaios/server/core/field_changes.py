@@ -16,7 +16,7 @@ def field_changes(before: Any, after: Any, path: str = "") -> list[base.FieldCha
     """Maps and lists are compared part by part; a list index is written as `files[0]`."""
     return [
         base.FieldChange(path=where, before=_text(old), after=_text(new))
-        for where, old, new in _differences(MISSING if before is None else before, _or_missing(after), path)
+        for where, old, new in _differences(_or_missing(before), _or_missing(after), path)
     ]
 
 

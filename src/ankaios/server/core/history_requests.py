@@ -4,15 +4,13 @@ Input: the history, the desired state, and requests. Output: a response, a `Desi
 nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from ankaios.common.access_rules import READING, is_path_granted, state_masks
 from ankaios.common.errors import Rejected
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_manipulation import Form, Path
-from ankaios.common.workload import ControlInterfaceAccess
 from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.history import History
 from ankaios.server.core.stored_entries import (
@@ -20,36 +18,19 @@ from ankaios.server.core.stored_entries import (
     API_VERSION_KEY,
     CONFIG_KIND,
     DEVICE_CONFIGURATION_KIND,
+    SECTION_OF_KIND,
     WORKLOAD_KIND,
+    entry_path,
 )
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, Revision
 
-# Returns whether the requester may read an entry.
-IsReadable = Callable[[EntryKey], bool]
+# Returns whether the requester may read a path of the state.
+IsReadable = Callable[[Path], bool]
 # Returns the tags that an entry means now; None if the agent is not connected.
 TagsFor = Callable[[str, Form | None], Mapping[str, str] | None]
 
 _MOST_REVISIONS = 1000
-_PATHS: dict[str, Path] = {
-    WORKLOAD_KIND: ("desiredState", "workloads"),
-    CONFIG_KIND: ("desiredState", "configs"),
-    DEVICE_CONFIGURATION_KIND: ("desiredState", "deviceConfigurations"),
-}
-
-
-def entry_path(key: EntryKey) -> Path:
-    """Where the entry is in the complete state, for access rules."""
-    if key.kind == AGENT_TAGS_KIND:
-        return ("agents", key.name, "tags")
-    return (*_PATHS[key.kind], key.name) if key.kind in _PATHS else ("desiredState", "apiVersion")
-
-
-def readable_by(access: Form) -> IsReadable:
-    """`access` is the plain form of the `controlInterfaceAccess` of a workload."""
-    rules = msgspec.convert(access, ControlInterfaceAccess)
-    allow, deny = state_masks(rules.allow, READING), state_masks(rules.deny, READING)
-    return lambda key: is_path_granted(entry_path(key), allow, deny)
 
 
 def history_response(history: History, request: base.HistoryRequest, is_readable: IsReadable) -> base.HistoryResponse:
@@ -67,7 +48,7 @@ def _revision_info(revision: Revision, is_readable: IsReadable, *, with_values: 
         timeMs=round(revision.time * 1000),
         requester=revision.requester,
         updateMasks=revision.masks,
-        entries=[_entry_change(entry, with_values) for entry in revision.entries if is_readable(entry.key)],
+        entries=[_entry_change(entry, with_values) for entry in revision.entries if is_readable(entry_path(entry.key))],
         note=revision.note,
     )
 
@@ -88,10 +69,10 @@ def _text(value: JsonValue, with_values: bool) -> str | None:
     return msgspec.json.encode(value).decode() if with_values else ""
 
 
-def check_unchanged(history: History, since: int, entries: Iterable[EntryChange]) -> None:
-    """Reject an update if an entry that it changes was changed after this revision."""
+def check_unchanged(history: History, since: int, keys: Collection[EntryKey]) -> None:
+    """Reject an update of these entries if one of them was changed after the revision."""
     try:
-        found = history.changed_since(since, {entry.key for entry in entries})
+        found = history.changed_since(since, keys)
     except Rejected as fault:
         raise UpdateRejected(str(fault)) from fault
     if found is not None:
@@ -120,9 +101,9 @@ def change_to_values(values: Mapping[EntryKey, JsonValue], desired: Form, tags_f
     version = values.get(API_VERSION_KEY) or desired["apiVersion"]
     return DesiredChange(
         version,
-        workloads=_changed(values, WORKLOAD_KIND, desired["workloads"]),
-        configs=_changed(values, CONFIG_KIND, desired.get("configs", {})),
-        device_configurations=_changed(values, DEVICE_CONFIGURATION_KIND, desired.get("deviceConfigurations", {})),
+        workloads=_changed(values, WORKLOAD_KIND, desired),
+        configs=_changed(values, CONFIG_KIND, desired),
+        device_configurations=_changed(values, DEVICE_CONFIGURATION_KIND, desired),
         agent_tags={
             key.name: dict(tags)
             for key, value in values.items()
@@ -141,6 +122,7 @@ def _only_workloads(
     return {key: values[key] for key in keys if key in values}
 
 
-def _changed(values: Mapping[EntryKey, JsonValue], kind: str, current: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _changed(values: Mapping[EntryKey, JsonValue], kind: str, desired: Form) -> dict[str, JsonValue]:
+    current = desired.get(SECTION_OF_KIND[kind], {})
     found = {key.name: value for key, value in values.items() if key.kind == kind}
     return {name: value for name, value in found.items() if value != current.get(name)}

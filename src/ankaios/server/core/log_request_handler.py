@@ -11,7 +11,7 @@ from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
 from ankaios.common.workload import DeletedWorkload, InstanceName
 from ankaios.server.core.log_campaign_store import LogCampaignStore
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, refuse_too_many
+from ankaios.server.core.replies import Effect, refuse_too_many
 from ankaios.server.core.requester import Requester
 from ankaios.server.core.server_state import ServerState
 
@@ -34,7 +34,7 @@ class LogRequestHandler:
 
         [impl->swdd~server-handles-logs-request-message~1]
         """
-        if self._campaigns.count(requester) >= MAX_OPEN_REQUESTS:
+        if not self._campaigns.has_room(requester):
             return [refuse_too_many(request_id, "log requests")]
         asked = dict.fromkeys(map(instance_name_from_pb, request.workloadNames))
         names = [name for name in asked if self._state.is_desired(name)]

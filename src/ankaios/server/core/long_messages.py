@@ -5,6 +5,7 @@ estimate is cheap: it does not examine the content of entries, and of a long mes
 """
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from ankaios.common.messages import AgentGone, FromAgent, FromClient
 from ankaios.common.pb import ank_base_pb2 as base
@@ -40,7 +41,7 @@ def mask_count(request: base.Request) -> int:
     return len(requested_update(request).updateMask) if request.WhichOneof("RequestContent") in _UPDATES else 0
 
 
-def only_reads(message: ServerMessage) -> bool:
+def only_reads(message: ServerMessage) -> TypeGuard[FromAgent | FromClient]:
     """Whether the message can be answered from an earlier state without changing anything."""
     request = request_in(message)
     return request is not None and (
@@ -89,7 +90,7 @@ def _update_size(update: base.UpdateStateRequest, state: ServerState) -> int:
     size = len(new.workloads.workloads) + len(new.configs.configs)
     if size > LONG_SIZE:
         return size
-    size += sum(map(state.user_count, new.configs.configs)) + update.ByteSize() // _USUAL_ENTRY
+    size += sum(len(state.users_of_config(key)) for key in new.configs.configs) + update.ByteSize() // _USUAL_ENTRY
     return size + _selected_size(update.updateMask, state)
 
 

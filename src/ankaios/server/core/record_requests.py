@@ -13,10 +13,13 @@ from ankaios.common.errors import Rejected
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.record_conversion import record_from_pb, record_to_pb
-from ankaios.common.state_records import StateRecord, StateRecords
-from ankaios.server.core.causes import CauseFacts, explain
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, refuse, refuse_too_many
-from ankaios.server.core.requester import Requester, RequestsByOwner
+from ankaios.common.state_records import StateRecord
+from ankaios.server.core.causes import explain
+from ankaios.server.core.owned_requests import OwnedRequests
+from ankaios.server.core.replies import refuse, refuse_too_many
+from ankaios.server.core.requester import Requester
+from ankaios.server.core.rights import RequesterRights
+from ankaios.server.core.waiting_reasons import ClusterFacts
 
 _log = logging.getLogger(__name__)
 
@@ -30,25 +33,24 @@ class _Subscription(Struct, frozen=True):
 
 
 class RecordRequestHandler:
-    def __init__(self, records: StateRecords, facts: CauseFacts) -> None:
-        self._records = records
+    def __init__(self, facts: ClusterFacts, rights: RequesterRights) -> None:
+        self._records = facts.state.records
         self._facts = facts
-        self._subscriptions: dict[str, _Subscription] = {}
-        self._owners = RequestsByOwner()
+        self._rights = rights
+        self._subscriptions: OwnedRequests[_Subscription] = OwnedRequests()
 
-    def request(
-        self, request_id: str, wanted: base.RecordsRequest, owner: Requester, may_read_output: MayReadOutput
-    ) -> Respond:
-        if wanted.follow and self._owners.count(owner) >= MAX_OPEN_REQUESTS:
+    def request(self, request_id: str, wanted: base.RecordsRequest, owner: Requester) -> Respond:
+        may_read_output = self._rights.readable_logs(owner)
+        if wanted.follow and not self._subscriptions.has_room(owner):
             return refuse_too_many(request_id, "subscriptions for records")
         if wanted.follow:
-            self._owners.add(request_id, owner)
-            self._subscriptions[request_id] = _Subscription(frozenset(wanted.workloads), may_read_output)
+            self._subscriptions.put(request_id, owner, _Subscription(frozenset(wanted.workloads), may_read_output))
             self._records.keeps_added = True
         found = self._records.select(tuple(wanted.workloads), wanted.sinceMs if wanted.HasField("sinceMs") else -1)
         return _response(request_id, found, may_read_output)
 
-    def why(self, request_id: str, workload: str, may_read_output: MayReadOutput) -> Respond:
+    def why(self, request_id: str, workload: str, requester: Requester) -> Respond:
+        may_read_output = self._rights.readable_logs(requester)
         causes = explain(workload, self._facts)
         if not causes:
             return refuse(request_id, f"unknown workload '{workload}'")
@@ -70,13 +72,12 @@ class RecordRequestHandler:
             self._records.amend(record)
 
     def cancel(self, request_id: str) -> None:
-        self._owners.discard(request_id)
-        self._subscriptions.pop(request_id, None)
+        self._subscriptions.remove(request_id)
         self._records.keeps_added = bool(self._subscriptions)
 
     def cancel_of_peer(self, peer: str) -> None:
-        for request_id in self._owners.of_peer(peer):
-            self.cancel(request_id)
+        self._subscriptions.remove_of_peer(peer)
+        self._records.keeps_added = bool(self._subscriptions)
 
     def new_records(self) -> list[Respond]:
         """The records of the message that was handled, for those who subscribed to them."""

@@ -7,13 +7,12 @@ siblings, so changing that number does not restart any of them.
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from hashlib import blake2b
-from typing import Any
 
 from ankaios.common.errors import Rejected
 from ankaios.common.names import MAX_NAME_LENGTH, MAX_REPLICAS
+from ankaios.common.state_manipulation import Form
 from ankaios.server.core.config_renderer import RenderedWorkload
 
-Form = dict[str, Any]
 AgentTags = Mapping[str, Mapping[str, str]]
 _OF_THE_GROUP = ("replicas", "everyAgent", "replicaOf")
 

@@ -1,8 +1,8 @@
 """The effects of the server, and the messages that they contain."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.messages import (
@@ -17,12 +17,12 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import deleted_workload_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
+from ankaios.server.core.owned_requests import MAX_OPEN_REQUESTS
 from ankaios.server.core.state_update import CommittedUpdate, added_message
 from ankaios.server.core.update_rejected import UpdateRejected
-from ankaios.storage.state_store import StateChange
+from ankaios.storage.state_store import JsonValue, StateChange
 
-# What one workload or one command connection may keep open, and how much one subscription may watch.
-MAX_OPEN_REQUESTS = 100
+# How much one subscription may watch.
 MAX_EVENT_MASKS = 1000
 # In one request; each costs a few microseconds.
 MAX_MASKS = 100_000
@@ -40,8 +40,8 @@ class HooksFinished(Struct, frozen=True):
     outcome: grpc.UpdateWorkload | UpdateRejected | None
 
 
-class NextUpdate(Struct, frozen=True):
-    """A waiting update, to be handled as a separate message after the effects before it."""
+class NextChange(Struct, frozen=True):
+    """An update that waits or a rollout to restore, to be handled as a separate message after the effects before it."""
 
 
 class DropAgent(Struct, frozen=True):
@@ -55,15 +55,19 @@ class SecondPassed(Struct, frozen=True):
     """One second has passed."""
 
 
-ServerMessage = ToServerMessage | HooksFinished | NextUpdate | SecondPassed
-Effect = FromServerMessage | RunHooks | NextUpdate | DropAgent
+ServerMessage = ToServerMessage | HooksFinished | NextChange | SecondPassed
+Effect = FromServerMessage | RunHooks | NextChange | DropAgent
 
 
 class Decision(Struct, frozen=True):
-    """What follows from one message: effects in order, and the change that must be durable before they leave."""
+    """What follows from one message: effects in order, and the change that must be durable before they leave.
+
+    `records` are the records of workloads that have changed, None for removed ones. Effects do not wait for them.
+    """
 
     effects: list[Effect]
     change: StateChange | None = None
+    records: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def refuse(request_id: str, reason: str) -> Respond:

@@ -1,4 +1,4 @@
-"""The requester of a request: a command connection, or a workload through its agent; and its open requests.
+"""The requester of a request: a command connection, or a workload through its agent.
 
 Inside the server the id of a request begins with its sender: `<connection>@ID` or `<agent>@<workload>@ID`.
 """
@@ -66,36 +66,3 @@ def origin_of(request: base.Request, requester: Requester | None, sender: Client
 def requested_update(request: base.Request) -> base.UpdateStateRequest:
     """The update to apply or to plan."""
     return request.planRequest.update if request.HasField("planRequest") else request.updateStateRequest
-
-
-class RequestsByOwner:
-    """The open requests of each requester."""
-
-    def __init__(self) -> None:
-        self._owner: dict[str, Requester] = {}
-        self._ids: dict[str, dict[str, set[str]]] = {}
-
-    def add(self, request_id: str, owner: Requester) -> None:
-        self.discard(request_id)
-        self._owner[request_id] = owner
-        self._ids.setdefault(owner.peer, {}).setdefault(owner.workload, set()).add(request_id)
-
-    def discard(self, request_id: str) -> None:
-        owner = self._owner.pop(request_id, None)
-        if owner is None:
-            return
-        workloads = self._ids[owner.peer]
-        workloads[owner.workload].discard(request_id)
-        if not workloads[owner.workload]:
-            del workloads[owner.workload]
-        if not workloads:
-            del self._ids[owner.peer]
-
-    def of_peer(self, peer: str) -> list[str]:
-        return sorted(request_id for ids in self._ids.get(peer, {}).values() for request_id in ids)
-
-    def of_workload(self, owner: Requester) -> list[str]:
-        return sorted(self._ids.get(owner.peer, {}).get(owner.workload, ()))
-
-    def count(self, owner: Requester) -> int:
-        return len(self._ids.get(owner.peer, {}).get(owner.workload, ()))

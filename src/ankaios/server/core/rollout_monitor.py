@@ -14,8 +14,9 @@ from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, refuse, refuse_too_many
-from ankaios.server.core.requester import Requester, RequestsByOwner, UpdateOrigin
+from ankaios.server.core.owned_requests import OwnedRequests
+from ankaios.server.core.replies import refuse, refuse_too_many
+from ankaios.server.core.requester import Requester, UpdateOrigin
 from ankaios.server.core.rollouts import (
     COMPLETED,
     DEFAULT_SETTLE_MS,
@@ -25,6 +26,7 @@ from ankaios.server.core.rollouts import (
     RESTORED,
     RESTORING,
     SETTLING,
+    STATES_OF_READY,
     WAITING,
     Rollout,
     RolloutFacts,
@@ -36,7 +38,6 @@ from ankaios.server.core.rollouts import (
 )
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.state_update import CommittedUpdate
-from ankaios.server.core.stored_entries import EntryCollector
 from ankaios.server.core.update_rejected import RolloutConflict, UpdateRejected
 from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue
 
@@ -48,18 +49,14 @@ _PHASES = {
     RESTORED: base.ROLLOUT_RESTORED,
     RESTORE_INCOMPLETE: base.ROLLOUT_RESTORE_INCOMPLETE,
 }
-_STATES_OF_READY = ("Running", "Succeeded")
 
 
 class RolloutMonitor:
-    def __init__(self, state: ServerState, entries: EntryCollector) -> None:
+    def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._entries = entries
         self._rollouts = Rollouts()
         self._facts = RolloutFacts(self._view, lambda name: state.workload_states.get(name) is not None)
-        self._followers: dict[str, tuple[str, ...]] = {}
-        self._owners = RequestsByOwner()
-        self._unrestored: set[str] = set()  # failed rollouts whose previous state is not desired yet
+        self._followers: OwnedRequests[tuple[str, ...]] = OwnedRequests()
 
     def _view(self, name: str) -> WorkloadView | None:
         workload = self._state.effective.get(name)
@@ -124,47 +121,44 @@ class RolloutMonitor:
         """The previous state is desired again; only workloads that were ready before have to be ready again."""
         rollout = self._rollouts.get(name)
         assert rollout is not None
-        self._unrestored.discard(name)
         monitored = _monitoring(rollout, committed)
         workloads = tuple(it for it in monitored.workloads if it in rollout.ready_before)
-        self._put(replace(monitored, workloads=workloads))
+        self._put(replace(monitored, workloads=workloads, restore_is_due=False))
 
     def not_restored(self, name: str, why: str) -> None:
         """The previous state cannot be desired again."""
         rollout = self._rollouts.get(name)
         assert rollout is not None
-        self._unrestored.discard(name)
         reason = f"{rollout.reason}; the previous state cannot be restored: {why}"
-        self._put(replace(rollout, phase=RESTORE_INCOMPLETE, phase_since_ms=self._state.now_ms, reason=reason))
+        now = self._state.now_ms
+        self._put(replace(rollout, phase=RESTORE_INCOMPLETE, phase_since_ms=now, reason=reason, restore_is_due=False))
 
     def seen(self, states: Iterable[tuple[InstanceName, ExecutionState]]) -> None:
         """An agent has reported states: an instance that keeps its name counts once its predecessor has stopped."""
-        stopped = {name.workload for name, state in states if state.state not in _STATES_OF_READY}
+        stopped = {name.workload for name, state in states if state.state not in STATES_OF_READY}
         for rollout in self._rollouts.running():
             if rollout.unseen & stopped:
                 self._put(replace(rollout, unseen=rollout.unseen - stopped))
 
-    def advance(self, names: Collection[str] | None = None) -> tuple[list[Rollout], list[Respond]]:
-        """After states of these workloads (None: or the time) have changed.
-
-        Returns the rollouts to restore, and responses for those who follow rollouts.
-        """
+    def advance(self, names: Collection[str] | None = None) -> list[Respond]:
+        """After states of these workloads (None: or the time) have changed. Returns responses for followers."""
         changed: set[str] = set()
         for rollout in self._rollouts.running():
             if names is not None and not rollout.names().intersection(names):
                 continue
-            after = rollout if rollout.name in self._unrestored else advance(rollout, self._facts, self._state.now_ms)
+            after = advance(rollout, self._facts, self._state.now_ms)
             if after != rollout:
-                if after.phase == RESTORING != rollout.phase:
-                    self._unrestored.add(rollout.name)
                 self._put(after)
             if after != rollout or names is not None:
                 changed.add(rollout.name)
-        due = [it for it in self._rollouts.select(self._unrestored) if self._unrestored]
-        return due, self._news(changed)
+        return self._news(changed)
+
+    def next_to_restore(self) -> Rollout | None:
+        """A failed rollout whose previous state is not desired yet."""
+        return next((it for it in self._rollouts.running() if it.restore_is_due), None)
 
     def _put(self, rollout: Rollout) -> None:
-        self._entries.note_all(self._rollouts.put(rollout))
+        self._state.entries.note_all(self._rollouts.put(rollout))
 
     # --- requests ---
 
@@ -174,23 +168,20 @@ class RolloutMonitor:
             if self._rollouts.get(name) is None:
                 return refuse(request_id, f"unknown rollout '{name}'")
         if wanted.follow and any(it.is_running for it in self._rollouts.select(names)):
-            if self._owners.count(owner) >= MAX_OPEN_REQUESTS:
+            if not self._followers.has_room(owner):
                 return refuse_too_many(request_id, "subscriptions for rollouts")
-            self._owners.add(request_id, owner)
-            self._followers[request_id] = names
+            self._followers.put(request_id, owner, names)
         return self._response(request_id, names)
 
     def cancel(self, request_id: str) -> None:
-        self._owners.discard(request_id)
-        self._followers.pop(request_id, None)
+        self._followers.remove(request_id)
 
     def cancel_of_peer(self, peer: str) -> None:
-        for request_id in self._owners.of_peer(peer):
-            self.cancel(request_id)
+        self._followers.remove_of_peer(peer)
 
     def _news(self, changed: Collection[str]) -> list[Respond]:
         responses = []
-        for request_id, names in list(self._followers.items()) if changed else ():
+        for request_id, names in self._followers.items() if changed else ():
             if names and not set(names).intersection(changed):
                 continue
             responses.append(self._response(request_id, names))

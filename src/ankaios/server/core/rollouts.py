@@ -19,6 +19,7 @@ COMPLETED, RESTORED, RESTORE_INCOMPLETE = "completed", "restored", "restoreIncom
 RUNNING_PHASES = (WAITING, SETTLING, RESTORING)
 DEFAULT_TIMEOUT_MS, DEFAULT_SETTLE_MS = 60_000, 5_000
 MOST_RUNNING, MOST_ENDED = 100, 20
+STATES_OF_READY = ("Running", "Succeeded")
 _LONGEST_MS = 24 * 3600 * 1000
 # After a start of the server agents need time to connect and to report their workloads.
 _RECONNECT_MS = 15_000
@@ -29,6 +30,7 @@ class Rollout(Struct, frozen=True):
 
     `workloads` have to run, `deleted` have to be gone. `unseen` are workloads whose instance keeps its name: the state
     of the old instance counts until the agent reports that it stops. `ready_before` were ready before the change.
+    `restore_is_due`: the rollout has failed, and the previous entries are not restored yet.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Rollout(Struct, frozen=True):
     phase_since_ms: int = 0
     reason: str = ""
     is_resumed: bool = False
+    restore_is_due: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -75,7 +78,7 @@ class RolloutFacts(Struct, frozen=True):
 def is_ready(view: WorkloadView) -> bool:
     """Runs and is healthy if it has health checks, or has succeeded."""
     state = view.state
-    if state is None or state.state not in ("Running", "Succeeded"):
+    if state is None or state.state not in STATES_OF_READY:
         return False
     if state.state == "Running" and view.has_health_checks:
         return state.health is not None and state.health.status == HEALTHY
@@ -94,6 +97,8 @@ def has_failed_finally(view: WorkloadView) -> bool:
 
 def advance(rollout: Rollout, facts: RolloutFacts, now_ms: int) -> Rollout:
     """A running rollout after states or the time have changed."""
+    if rollout.restore_is_due:
+        return rollout
     if rollout.is_resumed:
         # The states of the workloads are not known yet, and the settle time begins again.
         later = max(rollout.deadline_ms, now_ms + _RECONNECT_MS)
@@ -138,7 +143,14 @@ _ADVANCES = {WAITING: _advance_waiting, SETTLING: _advance_settling, RESTORING: 
 def _failed(rollout: Rollout, reason: str, now_ms: int) -> Rollout:
     # A short time limit is meant for the new state; the previous one gets enough time in any case.
     deadline = now_ms + max(rollout.timeout_ms, DEFAULT_TIMEOUT_MS)
-    return replace(rollout, phase=RESTORING, phase_since_ms=now_ms, deadline_ms=deadline, reason=reason)
+    return replace(
+        rollout,
+        phase=RESTORING,
+        phase_since_ms=now_ms,
+        deadline_ms=deadline,
+        reason=reason,
+        restore_is_due=True,
+    )
 
 
 def _problems(rollout: Rollout, facts: RolloutFacts) -> list[tuple[str, bool]]:

@@ -12,9 +12,9 @@ from typing import Any
 from ankaios.common.errors import Rejected
 from ankaios.common.model.scalars import ScalarText
 from ankaios.common.model.state import WORKLOAD
+from ankaios.common.state_manipulation import Form
 from ankaios.common.yaml_text import load_yaml
 
-Form = dict[str, Any]
 _FIELDS = [name for name, field in WORKLOAD.fields.items() if isinstance(field.kind, ScalarText)]
 # A value that is one word, behind a key that is quoted or not, also in `{key: value}`.
 _ENTRY = r"""(?:^|[\s{{,])(["']?){key}\1[ \t]*:(?:[ \t]+|(?<=["']:))([^\s,{{}}\[\]#"']+)"""

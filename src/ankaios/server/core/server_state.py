@@ -8,7 +8,7 @@ config or an agent.
 [impl->swdd~server-state-in-memory~1]
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ankaios.common.agent_map import AgentMap
@@ -18,11 +18,14 @@ from ankaios.common.state_manipulation import MISSING, Form, Path
 from ankaios.common.state_records import FROM_SERVER, StateRecord, StateRecords
 from ankaios.common.workload import InstanceName
 from ankaios.common.workload_states_map import WorkloadStatesMap
+from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.change_recorder import ChangeRecorder
 from ankaios.server.core.config_renderer import RenderedWorkload
 from ankaios.server.core.delete_graph import DeleteGraph
 from ankaios.server.core.desired_state_draft import DesiredChange
+from ankaios.server.core.recent_rejections import RecentRejections
 from ankaios.server.core.replicas import owner_of, runs_on_every_agent
+from ankaios.server.core.stored_entries import EntryCollector
 
 
 class Index:
@@ -31,11 +34,8 @@ class Index:
     def __init__(self) -> None:
         self._names: dict[str, set[str]] = {}
 
-    def __getitem__(self, key: str) -> Iterable[str]:
+    def __getitem__(self, key: str) -> Collection[str]:
         return self._names.get(key, ())
-
-    def count(self, key: str) -> int:
-        return len(self._names.get(key, ()))
 
     def move(self, name: str, old: Iterable[str], new: Iterable[str]) -> None:
         for key in old:
@@ -48,11 +48,16 @@ class Index:
 
 
 class ServerState:
-    """`tree` is read by other modules and changed only here. `now_ms` is the time of the message that is handled."""
+    """`tree` is read by other modules and changed only here. `now` is the time of the message that is handled, in
+    seconds since 1970. `entries` collects what has to be stored because of the message.
+    """
 
     def __init__(self) -> None:
         self.records = StateRecords()
-        self.now_ms = 0
+        self.entries = EntryCollector()
+        self.sessions = AgentSessions()
+        self.rejections = RecentRejections()
+        self.now = 0.0
         self.workload_states = WorkloadStatesMap(
             lambda path: self.recorder.touch(("workloadStates", *path)), self._record_decided
         )
@@ -81,6 +86,10 @@ class ServerState:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @property
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    @property
     def desired(self) -> Form:
         desired: Form = self.tree["desiredState"]
         return desired
@@ -88,7 +97,8 @@ class ServerState:
     def config(self, key: str) -> Any:
         return self.desired.get("configs", {}).get(key, MISSING)
 
-    def users_of_config(self, key: str) -> Iterable[str]:
+    def users_of_config(self, key: str) -> Collection[str]:
+        """The workloads that use the configuration item."""
         return self._users_of_config[key]
 
     def workloads_of_agent(self, agent: str) -> list[RenderedWorkload]:
@@ -99,11 +109,7 @@ class ServerState:
         return [self.effective[name] for name in sorted(self._on_agent[agent])] if agent else []
 
     def workload_count(self, agent: str) -> int:
-        return self._on_agent.count(agent)
-
-    def user_count(self, config: str) -> int:
-        """The number of workloads that use the configuration item."""
-        return self._users_of_config.count(config)
+        return len(self._on_agent[agent])
 
     def instances_of(self, workload: str) -> list[str]:
         """The names of the instances of a replicated workload."""
@@ -121,11 +127,9 @@ class ServerState:
         for name, form in change.workloads.items():
             old = self.desired["workloads"].get(name, {})
             self._users_of_config.move(name, _references(old), _references(form or {}))
-            self._put(("desiredState", "workloads", name), form)
-        for key, item in change.configs.items():
-            self._put(("desiredState", "configs", key), item)
-        for name, form in change.device_configurations.items():
-            self._put(("desiredState", "deviceConfigurations", name), form)
+        for section, entries in change.sections().items():
+            for name, entry in entries.items():
+                self._put(("desiredState", section, name), entry)
 
     def _put_api_version(self, version: str) -> None:
         for state in ("desiredState", "effectiveState"):

@@ -1,17 +1,16 @@
-"""An update of the desired state in two steps: prepare decides everything and changes nothing, commit changes.
+"""Prepares an update of the desired state: decides everything and changes nothing. `ChangeCommitter` commits it.
 
 Between the two, mutating hooks may change the update. The cost depends on the change: only workloads whose definition
 or configs changed are rendered, checked and compared.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from ankaios.common.errors import Rejected
-from ankaios.common.execution_state import PENDING_INITIAL
 from ankaios.common.model.state import WORKLOAD
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
@@ -41,7 +40,7 @@ from ankaios.server.core.update_rejected import (
     TooManyEntries,
 )
 from ankaios.server.core.update_strategy import check_update_strategy
-from ankaios.server.core.workload_plan import PlannedChanges, WorkloadChanges
+from ankaios.server.core.workload_plan import WorkloadChanges
 
 # With more, one update takes more than ten seconds, and the server needs more memory than its unit allows.
 MAX_WORKLOADS = 50_000
@@ -281,64 +280,3 @@ def _hooked_workload(added: grpc.AddedWorkload) -> RenderedWorkload:
     # The id was made from this text, so the text stays as the hook wrote it.
     form["runtimeConfig"] = given["runtimeConfig"]
     return RenderedWorkload(instance_name_from_pb(added.instanceName), form)
-
-
-# --- commit -----------------------------------------------------------------------------------------------------------
-
-
-def commit_update(state: ServerState, prepared: PreparedUpdate, planned: PlannedChanges) -> CommittedUpdate:
-    """Commit the update. `planned` are the prepared changes, or those of the hooks, with all decisions about them."""
-    changes = planned.changes
-    state.put_desired(prepared.desired)
-    for agent, tags in prepared.desired.agent_tags.items():
-        state.agents.set_tags(agent, tags)
-    state.put_rendered(prepared.rendered)
-    # An addition that a hook removed does not exist; a removed deletion leaves the workload unchanged.
-    state.put_effective({**dict.fromkeys(changes.deleted), **changes.added})
-    for workload in changes.added.values():
-        state.delete_graph.insert(workload.instance_name.workload, workload.form.get("dependencies", {}))
-    unstarted = [name for name in _replaced(changes) if _never_started(state, name, planned.never_sent)]
-    for name in unstarted:
-        state.workload_states.remove(name)
-    state.workload_states.add_initial(workload.instance_name for workload in changes.added.values())
-    state.put_states(planned.states)
-    deleted = [
-        DeletedWorkload(name, dict(state.delete_graph.conditions(name.workload))) for name in changes.deleted.values()
-    ]
-    for name in unstarted:
-        # No agent will report its removal.
-        if name.workload not in state.effective:
-            state.forget_removed(name)
-    return _committed(planned, deleted, unstarted)
-
-
-def _committed(
-    planned: PlannedChanges, deleted: list[DeletedWorkload], unstarted: list[InstanceName]
-) -> CommittedUpdate:
-    added = list(planned.changes.added.values())
-    not_sent = planned.never_sent.union(unstarted)
-    return CommittedUpdate(
-        added=added,
-        deleted=deleted,
-        unstarted=unstarted,
-        sent_added=[workload for workload in added if workload.instance_name not in planned.unsent],
-        sent_deleted=[it for it in deleted if it.instance_name not in not_sent],
-    )
-
-
-def _replaced(changes: WorkloadChanges) -> Iterable[InstanceName]:
-    """Deleted instances that do not come back under the same name; those keep their state."""
-    for name, instance_name in changes.deleted.items():
-        if name not in changes.added or changes.added[name].instance_name != instance_name:
-            yield instance_name
-
-
-def _never_started(state: ServerState, name: InstanceName, never_sent: Container[InstanceName]) -> bool:
-    """No agent has the workload, so the server removes its state.
-
-    [impl->swdd~server-handles-not-started-deleted-workloads~1]
-    """
-    if not name.agent or name in never_sent:
-        return True
-    known = state.workload_states.get(name)
-    return name.agent not in state.agents and known is not None and known.is_same(PENDING_INITIAL)

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ankaios.common.state_manipulation import Form
+from ankaios.common.state_manipulation import Form, Path
 from ankaios.server.core.desired_state_draft import DesiredChange
-from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue, Revision, StateChange
+from ankaios.storage.state_store import EntryChange, EntryKey, Revision, StateChange
 
 WORKLOAD_KIND, CONFIG_KIND, DEVICE_CONFIGURATION_KIND = "workload", "config", "deviceConfiguration"
 AGENT_TAGS_KIND, API_VERSION_KIND = "agentTags", "apiVersion"
@@ -20,6 +20,12 @@ HOOKED_KIND = "hooked"
 PLACEMENT_KIND = "placement"
 ROLLOUT_KIND = "rollout"
 
+# The entries of these kinds are the maps of the desired state.
+SECTION_OF_KIND = {
+    WORKLOAD_KIND: "workloads",
+    CONFIG_KIND: "configs",
+    DEVICE_CONFIGURATION_KIND: "deviceConfigurations",
+}
 API_VERSION_KEY = EntryKey(API_VERSION_KIND, "desiredState")
 
 
@@ -34,11 +40,8 @@ class EntryCollector:
     def __bool__(self) -> bool:
         return bool(self._entries or self._revision or self._dropped)
 
-    def note(self, kind: str, name: str, before: JsonValue, after: JsonValue) -> None:
-        """Note that an entry has another value now; None means absent."""
-        self.note_all([EntryChange(kind, name, before, after)])
-
     def note_all(self, changes: Iterable[EntryChange]) -> None:
+        """Note that entries have other values now."""
         for change in changes:
             earlier = self._entries.pop(change.key, None)
             merged = change if earlier is None else replace(change, before=earlier.before)
@@ -64,25 +67,24 @@ def desired_entries(desired: Form, change: DesiredChange) -> list[EntryChange]:
     """The entries of the desired state that the change replaces, before it is applied."""
     entries: list[EntryChange] = []
     if desired["apiVersion"] != change.api_version:
-        entries.append(_entry(API_VERSION_KEY, desired["apiVersion"], change.api_version))
-    for kind, section, changed in _sections(change):
+        key = API_VERSION_KEY
+        entries.append(EntryChange(key.kind, key.name, desired["apiVersion"], change.api_version))
+    changed = change.sections()
+    for kind, section in SECTION_OF_KIND.items():
         stored: Mapping[str, Any] = desired.get(section, {})
-        entries += [EntryChange(kind, name, stored.get(name), value) for name, value in changed.items()]
+        entries += [EntryChange(kind, name, stored.get(name), value) for name, value in changed[section].items()]
     return entries
 
 
-def tag_entries(changed: Iterable[str]) -> list[EntryChange]:
-    """The entries of agents whose tags a request sets, without values."""
-    return [EntryChange(AGENT_TAGS_KIND, agent, None, None) for agent in changed]
+def changed_keys(desired: Form, change: DesiredChange) -> set[EntryKey]:
+    """The entries of the desired state that the change replaces, and those of agents whose tags it sets."""
+    tags = {EntryKey(AGENT_TAGS_KIND, agent) for agent in change.agent_tags}
+    return tags.union(entry.key for entry in desired_entries(desired, change))
 
 
-def _entry(key: EntryKey, before: JsonValue, after: JsonValue) -> EntryChange:
-    return EntryChange(key.kind, key.name, before, after)
-
-
-def _sections(change: DesiredChange) -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
-    return (
-        (WORKLOAD_KIND, "workloads", change.workloads),
-        (CONFIG_KIND, "configs", change.configs),
-        (DEVICE_CONFIGURATION_KIND, "deviceConfigurations", change.device_configurations),
-    )
+def entry_path(key: EntryKey) -> Path:
+    """Where the entry is in the complete state, for access rules."""
+    if key.kind == AGENT_TAGS_KIND:
+        return ("agents", key.name, "tags")
+    section = SECTION_OF_KIND.get(key.kind)
+    return ("desiredState", "apiVersion") if section is None else ("desiredState", section, key.name)

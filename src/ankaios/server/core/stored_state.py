@@ -19,21 +19,13 @@ from ankaios.server.core.state_update import PreparedUpdate
 from ankaios.server.core.stored_entries import (
     AGENT_TAGS_KIND,
     API_VERSION_KEY,
-    CONFIG_KIND,
-    DEVICE_CONFIGURATION_KIND,
     HOOKED_KIND,
     PLACEMENT_KIND,
     ROLLOUT_KIND,
-    WORKLOAD_KIND,
+    SECTION_OF_KIND,
 )
 from ankaios.server.core.workload_plan import WorkloadChanges
 from ankaios.storage.state_store import EntryChange, EntryKey, JsonValue
-
-_SECTION_OF_KIND = {
-    WORKLOAD_KIND: "workloads",
-    CONFIG_KIND: "configs",
-    DEVICE_CONFIGURATION_KIND: "deviceConfigurations",
-}
 
 
 class TagOverrides:
@@ -147,10 +139,10 @@ class RestoredState(Struct, frozen=True):
 def restored_state(entries: Mapping[EntryKey, JsonValue]) -> RestoredState:
     """The state was accepted before, so it is read but not checked again: a later version may have stricter checks."""
     faults: list[str] = []
-    sections: dict[str, Form] = {section: {} for section in _SECTION_OF_KIND.values()}
+    sections: dict[str, Form] = {section: {} for section in SECTION_OF_KIND.values()}
     others: dict[str, Form] = {AGENT_TAGS_KIND: {}, HOOKED_KIND: {}, PLACEMENT_KIND: {}, ROLLOUT_KIND: {}}
     for key, value in entries.items():
-        if section := _SECTION_OF_KIND.get(key.kind):
+        if section := SECTION_OF_KIND.get(key.kind):
             try:
                 sections[section][key.name] = SECTIONS[section].read_at(value, f"{section}.{key.name}")
             except Rejected as fault:

@@ -15,8 +15,9 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_from_pb, instance_name_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, refuse_too_many
-from ankaios.server.core.requester import Requester, RequestsByOwner
+from ankaios.server.core.owned_requests import OwnedRequests
+from ankaios.server.core.replies import Effect, refuse_too_many
+from ankaios.server.core.requester import Requester
 from ankaios.server.core.server_state import ServerState
 
 DEFAULT_SECONDS = 5
@@ -36,8 +37,7 @@ class UsageCollector:
         self._ages: dict[str, int | None] = {}  # seconds since the last report of each agent that can measure
         self._reported: dict[str, set[InstanceName]] = {}
         self._seconds_left = 0
-        self._open: dict[str, _OpenRequest] = {}
-        self._owners = RequestsByOwner()
+        self._open: OwnedRequests[_OpenRequest] = OwnedRequests()
 
     def agent_connected(self, agent: str, hello: grpc.AgentHello) -> list[Effect]:
         """An agent that does not announce usage is not sent this message, because it does not support it."""
@@ -52,11 +52,10 @@ class UsageCollector:
         return self._satisfied(agent)
 
     def client_gone(self, connection: str) -> None:
-        for request_id in self._owners.of_peer(connection):
-            self._close(request_id)
+        self._open.remove_of_peer(connection)
 
     def request(self, request_id: str, request: base.UsageRequest, requester: Requester) -> list[Effect]:
-        if self._owners.count(requester) >= MAX_OPEN_REQUESTS:
+        if not self._open.has_room(requester):
             return [refuse_too_many(request_id, "usage requests")]
         seconds = min(request.seconds or DEFAULT_SECONDS, MAX_SECONDS)
         self._seconds_left = max(self._seconds_left, seconds)
@@ -64,8 +63,7 @@ class UsageCollector:
         missing = {agent for agent, age in self._ages.items() if age is None or age >= VALID_SECONDS}
         if not missing:
             return [*effects, self._answer(request_id, missing)]
-        self._open[request_id] = _OpenRequest(missing)
-        self._owners.add(request_id, requester)
+        self._open.put(request_id, requester, _OpenRequest(missing))
         return effects
 
     def report(self, agent: str, report: grpc.UsageReport) -> list[Effect]:
@@ -91,12 +89,12 @@ class UsageCollector:
             return []
         self._seconds_left -= 1
         self._ages = {agent: None if age is None else age + 1 for agent, age in self._ages.items()}
-        for request in self._open.values():
+        effects: list[Effect] = []
+        for request_id, request in self._open.items():
             request.age += 1
-        late = [request_id for request_id, request in self._open.items() if request.age > MAX_WAIT]
-        effects: list[Effect] = [self._answer(request_id, self._open[request_id].missing) for request_id in late]
-        for request_id in late:
-            self._close(request_id)
+            if request.age > MAX_WAIT:
+                effects.append(self._answer(request_id, request.missing))
+                self._open.remove(request_id)
         if not self._seconds_left:
             self._forget_all()
         return effects
@@ -113,16 +111,12 @@ class UsageCollector:
     def _satisfied(self, agent: str) -> list[Effect]:
         """Nothing more is expected of this agent: answer the requests that waited only for it."""
         effects: list[Effect] = []
-        for request_id, request in list(self._open.items()):
+        for request_id, request in self._open.items():
             request.missing.discard(agent)
             if not request.missing:
                 effects.append(self._answer(request_id, set()))
-                self._close(request_id)
+                self._open.remove(request_id)
         return effects
-
-    def _close(self, request_id: str) -> None:
-        self._open.pop(request_id, None)
-        self._owners.discard(request_id)
 
     def _answer(self, request_id: str, missing: set[str]) -> Respond:
         unable = self._state.agents.form.keys() - self._ages.keys()

@@ -4,7 +4,7 @@ Input: the desired workload, and the facts of the cluster. Output: `WaitingReaso
 functions, so that a plan announces what `ank why` explains later.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from ankaios.common.dependency_conditions import blocks_stop, fulfils
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import InstanceName
+from ankaios.server.core.server_state import ServerState
 
 _CONDITION_TEXTS = {
     "ADD_COND_RUNNING": "to run",
@@ -33,14 +34,12 @@ class WaitingReason(Struct, frozen=True):
 
 
 class ClusterFacts(Struct, frozen=True):
-    """What waiting depends on. `runtimes_of` returns None for an agent that does not report its runtimes.
+    """What waiting depends on.
 
     `missing_devices` returns why an agent cannot give the workload its devices now, or "".
     """
 
-    states_of: Callable[[str], Iterable[tuple[InstanceName, ExecutionState]]]
-    is_connected: Callable[[str], bool]
-    runtimes_of: Callable[[str], Collection[str] | None]
+    state: ServerState
     missing_devices: Callable[[InstanceName, Form], str]
 
 
@@ -48,7 +47,7 @@ def unmet_dependencies(dependencies: Mapping[str, str], facts: ClusterFacts) -> 
     """Each dependency needs one instance, on any agent, that fulfils the condition."""
     reasons = []
     for name, condition in sorted(dependencies.items()):
-        states = [state for _, state in facts.states_of(name)]
+        states = [state for _, state in facts.state.workload_states.of_workload(name)]
         if not any(fulfils(state, condition) for state in states):
             text = f"dependency '{name}' {_CONDITION_TEXTS[condition]}, {_currently(states)}"
             reasons.append(WaitingReason("dependency", text, name))
@@ -64,7 +63,7 @@ def blocking_dependents(dependents: Iterable[str], facts: ClusterFacts) -> list[
     """A workload is stopped after those that need it running."""
     reasons = []
     for name in dependents:
-        states = [state for _, state in facts.states_of(name) if blocks_stop(state)]
+        states = [state for _, state in facts.state.workload_states.of_workload(name) if blocks_stop(state)]
         if states:
             text = f"dependent '{name}' to stop, {_currently(states)}"
             reasons.append(WaitingReason("dependency", text, name))
@@ -73,10 +72,10 @@ def blocking_dependents(dependents: Iterable[str], facts: ClusterFacts) -> list[
 
 def agent_obstacles(name: InstanceName, form: Form, facts: ClusterFacts) -> list[WaitingReason]:
     """Why the agent cannot start the workload now, apart from dependencies."""
-    if not facts.is_connected(name.agent):
+    if name.agent not in facts.state.agents:
         return [WaitingReason("agent", f"agent '{name.agent}', which is not connected")]
     reasons = []
-    runtimes = facts.runtimes_of(name.agent)
+    runtimes = facts.state.sessions.runtimes_of(name.agent)
     if runtimes is not None and form["runtime"] not in runtimes:
         enabled = ", ".join(sorted(runtimes)) or "none"
         text = f"runtime '{form['runtime']}', which agent '{name.agent}' does not enable (enabled: {enabled})"

@@ -11,13 +11,7 @@ from msgspec import Struct, field
 from ankaios.common.execution_state import PENDING_INITIAL, ExecutionState
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.config_renderer import RenderedWorkload
-from ankaios.server.core.placement import (
-    DeviceSupply,
-    PlacementDecision,
-    PlacementRequest,
-    Placements,
-    plan_placements,
-)
+from ankaios.server.core.placement import DeviceSupply, PlacementDecision, PlacementRequest, Placements, plan_placements
 
 
 class WorkloadChanges(Struct, frozen=True):

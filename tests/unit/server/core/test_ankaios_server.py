@@ -11,9 +11,10 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.ankaios_server import MAX_WAITING_UPDATES
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, HooksFinished, NextUpdate, RunHooks, SecondPassed
+from ankaios.server.core.owned_requests import MAX_OPEN_REQUESTS
+from ankaios.server.core.replies import HooksFinished, NextChange, RunHooks, SecondPassed
 from ankaios.server.core.update_rejected import HookVeto
+from ankaios.server.core.update_request_handler import MAX_WAITING_UPDATES
 from tests.unit.server.story import (
     H,
     Story,
@@ -563,9 +564,9 @@ def hooked() -> tuple[Story, grpc.UpdateWorkload]:
 
 def finish(story: Story, outcome: grpc.UpdateWorkload | HookVeto | None) -> list[str]:
     effects = story.server.handle(HooksFinished(outcome))
-    while NextUpdate() in effects:
-        effects.remove(NextUpdate())
-        effects += story.server.handle(NextUpdate())
+    while NextChange() in effects:
+        effects.remove(NextChange())
+        effects += story.server.handle(NextChange())
     return effects_as_lines(effects)
 
 
@@ -677,12 +678,12 @@ def test_an_internal_error_after_the_hooks_is_told_and_the_next_update_has_its_t
     story, _ = hooked()
     assert story.update(a_state({"db": a_form()})) == []
     with monkeypatch.context() as patch:
-        patch.setattr("ankaios.server.core.ankaios_server.commit_update", broken)
+        patch.setattr("ankaios.server.core.change_committer.commit_update", broken)
         with pytest.raises(ValueError, match="a bug"):
             story.server.handle(HooksFinished(None))
     lines = effects_as_lines(story.server.recover(HooksFinished(None), "a bug"))
-    assert lines == ["cli-conn-1@u: error a bug", "next update"]
-    assert effects_as_lines(story.server.handle(NextUpdate())) == ["hooks: +[db] -[]"]
+    assert lines == ["cli-conn-1@u: error a bug", "next change"]
+    assert effects_as_lines(story.server.handle(NextChange())) == ["hooks: +[db] -[]"]
     assert finish(story, None) == ["n1: update +[db] -[]", "cli-conn-1@u: success +[db.n1] -[]"]
 
 
@@ -690,7 +691,7 @@ def test_an_update_that_cannot_be_shown_to_the_hooks_blocks_no_other(monkeypatch
     story = Story(has_hooks=True)
     story.hello("n1")
     with monkeypatch.context() as patch:
-        patch.setattr("ankaios.server.core.ankaios_server.update_message", broken)
+        patch.setattr("ankaios.server.core.update_request_handler.update_message", broken)
         with pytest.raises(ValueError, match="a bug"):
             story.update(a_state({"web": a_form()}))
     (effect,) = story.update(a_state({"web": a_form()}))
@@ -703,16 +704,16 @@ def test_a_waiting_update_that_fails_is_told_and_the_next_one_has_its_turn(monke
         story.update(a_state({name: a_form()}))
     story.server.handle(HooksFinished(None))
     with monkeypatch.context() as patch:
-        patch.setattr("ankaios.server.core.ankaios_server.prepare_update", broken)
+        patch.setattr("ankaios.server.core.update_request_handler.prepare_update", broken)
         with pytest.raises(ValueError, match="a bug"):
-            story.server.handle(NextUpdate())
-    lines = effects_as_lines(story.server.recover(NextUpdate(), "a bug"))
-    assert lines == ["cli-conn-1@u: error a bug", "next update"]
-    assert effects_as_lines(story.server.handle(NextUpdate())) == ["hooks: +[mq] -[web]"]
+            story.server.handle(NextChange())
+    lines = effects_as_lines(story.server.recover(NextChange(), "a bug"))
+    assert lines == ["cli-conn-1@u: error a bug", "next change"]
+    assert effects_as_lines(story.server.handle(NextChange())) == ["hooks: +[mq] -[web]"]
 
 
 def test_without_a_waiting_update_there_is_no_next_one() -> None:
-    assert Story().server.handle(NextUpdate()) == []
+    assert Story().server.handle(NextChange()) == []
 
 
 def test_after_an_internal_error_events_are_right_again(monkeypatch: pytest.MonkeyPatch) -> None:

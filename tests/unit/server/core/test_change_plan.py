@@ -10,7 +10,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import HooksFinished, NextUpdate, RunHooks
+from ankaios.server.core.replies import HooksFinished, NextChange, RunHooks
 from ankaios.server.core.update_rejected import HookVeto
 from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, responses, success_of, the_response
 
@@ -179,8 +179,8 @@ def test_an_update_waits_while_hooks_look_at_a_plan() -> None:
     assert story.update(a_state({})) == []
     effects = story.server.handle(HooksFinished(None))
     assert responses(effects)[0].HasField("planResponse")
-    assert NextUpdate() in effects
-    assert success_of(story.server.handle(NextUpdate())) == ([], [])
+    assert NextChange() in effects
+    assert success_of(story.server.handle(NextChange())) == ([], [])
 
 
 def test_a_workload_sees_only_what_it_may_read() -> None:

@@ -8,7 +8,7 @@ from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromClient
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.server.core.long_messages import LONG_SIZE, only_reads
-from ankaios.server.core.replies import HooksFinished, NextUpdate, SecondPassed, ServerMessage
+from ankaios.server.core.replies import HooksFinished, NextChange, SecondPassed, ServerMessage
 from tests.unit.server.story import Story, a_form, a_state
 
 MANY = LONG_SIZE + 1
@@ -131,7 +131,7 @@ def test_an_update_that_waited_for_hooks_takes_as_long_as_others() -> None:
     for _ in range(2):
         story.update(state)
     assert story.server.takes_long(HooksFinished(None))
-    assert story.server.takes_long(NextUpdate())
+    assert story.server.takes_long(NextChange())
     story.server.handle(HooksFinished(None))
     assert not story.server.takes_long(HooksFinished(None))
 

@@ -23,7 +23,9 @@ from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect, HooksFinished, RunHooks, SecondPassed, ServerMessage
+from ankaios.server.core.long_messages import LONG_SIZE
+from ankaios.server.core.owned_requests import MAX_OPEN_REQUESTS
+from ankaios.server.core.replies import Effect, HooksFinished, NextChange, RunHooks, SecondPassed, ServerMessage
 from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, Rollouts, advance
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryKey
@@ -40,7 +42,8 @@ class RolloutStory(Story):
         super().__init__(**options)
         self.now = 1000.0
         self.entries: dict[EntryKey, Any] = {}
-        self.server.state.now_ms = 1_000_000
+        self.makes_next_changes = True
+        self.server.state.now = self.now
 
     def apply(self, workloads: dict[str, Form], timeout: int = 60_000, settle: int = 5_000) -> base.Response:
         update = base.UpdateStateRequest(
@@ -54,12 +57,21 @@ class RolloutStory(Story):
         self.now += seconds
         return self.decide(SecondPassed())
 
+    def handle(self, message: ServerMessage) -> list[Effect]:
+        return self.decide(message)
+
     def decide(self, message: ServerMessage) -> list[Effect]:
-        """Handle the message and keep the entries that a store would keep."""
+        """Handle the message and what follows from it, and keep the entries that a store would keep."""
         decision = self.server.decide(message, self.now)
         if decision.change is not None:
             self.entries |= {entry.key: entry.after for entry in decision.change.entries}
-        return decision.effects
+        if not self.makes_next_changes:
+            return decision.effects
+        return [
+            it
+            for effect in decision.effects
+            for it in (self.decide(effect) if isinstance(effect, NextChange) else [effect])
+        ]
 
     def status(self, name: str = "rollout-1") -> tuple[str, str]:
         wanted = base.RolloutsRequest(names=[name])
@@ -174,7 +186,7 @@ def test_health_checks_decide_whether_a_workload_is_ready() -> None:
 def test_an_agent_that_is_lost_restores_the_previous_state_and_is_reported() -> None:
     story = updating()
     replaced(story, RUNNING_OK)
-    story.server.decide(AgentGone("n1"), story.now)
+    story.decide(AgentGone("n1"))
     assert story.status()[0] == "restoring"
     assert "AgentDisconnected" in story.status()[1]
     story.passes(60)
@@ -274,13 +286,13 @@ def test_hooks_are_not_asked_when_the_previous_state_is_restored() -> None:
     (shown,) = story.update(a_state({"web": a_form()}))
     assert isinstance(shown, RunHooks)
     shown.update.addedWorkloads[0].workload.tags.tags["by"] = "hook"
-    story.server.handle(HooksFinished(shown.update))
+    story.handle(HooksFinished(shown.update))
     story.report("n1", {WEB: RUNNING_OK})
     update = base.UpdateStateRequest(
         newState=COMPLETE_STATE.from_form(a_state({"web": a_form(config=NEW)})), atomic=base.AtomicOptions()
     )
     story.ask("u", updateStateRequest=update)
-    story.server.handle(HooksFinished(None))
+    story.handle(HooksFinished(None))
     replaced(story, exited(1))
     assert story.status()[0] == "restoring"
     effective = story.get("effectiveState.workloads.web")["effectiveState"]["workloads"]["web"]
@@ -294,18 +306,64 @@ def test_a_rollout_continues_after_a_restart_of_the_server() -> None:
         state = COMPLETE_STATE.from_form(a_state({"web": a_form(config=config)}))
         update = base.UpdateStateRequest(newState=state, atomic=atomic)
         first.decide(FromClient("cli-conn-1", base.Request(requestId="cli-conn-1@u", updateStateRequest=update)))
-    stored = json.decode(json.encode([(key.kind, key.name, value) for key, value in first.entries.items()]))
-    second = RolloutStory(is_durable=True)
-    entries = {EntryKey(kind, name): value for kind, name, value in stored if value is not None}
-    restored = restored_state(entries)
-    assert restored.faults == []
-    second.server.restore(restored, last_revision=2)
+    second = restarted(first)
     second.passes(1)
     assert second.status()[0] == "waiting"
     second.hello("n1")
     second.report("n1", {WEB2: exited(1)})
     assert second.status()[0] == "restoring"
     assert second.config_of("web") == CONFIG
+
+
+def restarted(story: RolloutStory) -> RolloutStory:
+    stored = json.decode(json.encode([(key.kind, key.name, value) for key, value in story.entries.items()]))
+    after = RolloutStory(is_durable=True)
+    entries = {EntryKey(kind, name): value for kind, name, value in stored if value is not None}
+    restored = restored_state(entries)
+    assert restored.faults == []
+    after.server.restore(restored, last_revision=2)
+    return after
+
+
+def test_a_server_that_ends_before_it_restores_the_previous_state_does_it_after_its_start() -> None:
+    story = updating()
+    story.makes_next_changes = False
+    replaced(story, exited(1))
+    story = restarted(story)
+    assert story.status()[0] == "restoring"
+    assert story.config_of("web") == NEW
+    story.passes(1)
+    assert story.config_of("web") == CONFIG
+
+
+def test_a_previous_state_with_many_entries_takes_long_to_restore() -> None:
+    story = RolloutStory()
+    story.hello("n1")
+    for number, is_long in ((1, False), (LONG_SIZE + 1, True)):
+        names = [f"w{number}-{index}" for index in range(number)]
+        story.apply({name: a_form() for name in names})
+        story.makes_next_changes = False
+        effects = story.report("n1", {InstanceName.of(names[0], "n1", CONFIG): exited(1)})
+        assert NextChange() in effects
+        assert story.server.takes_long(NextChange()) == is_long
+        story.makes_next_changes = True
+        story.decide(NextChange())
+        assert story.config_of(names[0]) is None
+
+
+def test_an_internal_error_while_the_previous_state_is_restored_ends_the_rollout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = updating()
+    story.makes_next_changes = False
+    replaced(story, exited(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(story.server.state, "put_desired", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            story.decide(NextChange())
+    assert story.server.recover(NextChange(), "a bug") == []
+    assert story.status()[0] == "restore_incomplete"
+    assert "cannot be restored: a bug" in story.status()[1]
 
 
 def test_a_previous_state_that_another_change_has_made_impossible_is_reported() -> None:

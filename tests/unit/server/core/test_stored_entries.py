@@ -5,10 +5,9 @@ from ankaios.storage.state_store import EntryChange, Revision, StateChange
 
 def test_the_first_value_before_and_the_last_value_after_count() -> None:
     entries = EntryCollector()
-    entries.note("placement", "web", "a", "b")
-    entries.note("placement", "web", "b", "c")
-    entries.note("placement", "db", "a", "b")
-    entries.note("placement", "db", "b", "a")
+    entries.note_all([EntryChange("placement", "web", "a", "b"), EntryChange("placement", "web", "b", "c")])
+    entries.note_all([EntryChange("placement", "db", "a", "b")])
+    entries.note_all([EntryChange("placement", "db", "b", "a")])
     assert entries.take() == StateChange((EntryChange("placement", "web", "a", "c"),))
     assert entries.take() is None
 

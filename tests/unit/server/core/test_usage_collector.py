@@ -6,7 +6,8 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
-from ankaios.server.core.replies import MAX_OPEN_REQUESTS, Effect
+from ankaios.server.core.owned_requests import MAX_OPEN_REQUESTS
+from ankaios.server.core.replies import Effect
 from ankaios.server.core.requester import Requester
 from ankaios.server.core.server_state import ServerState
 from ankaios.server.core.usage_collector import MAX_SECONDS, MAX_WAIT, UsageCollector
