@@ -1,8 +1,8 @@
 """Handles the messages of the server.
 
-Input: messages of the server, requests of workloads. Output: plans for `WorkloadOperations`, responses to workloads,
-messages to the server. No function of this module waits; long operations run in separate tasks. The module owns the
-task that reports the known workloads to a new server.
+Input: messages of the server. Output: plans for `WorkloadOperations`, responses to workloads, messages to the server.
+No function of this module waits; long operations run in separate tasks. The module owns the task that reports the known
+workloads to a new server.
 """
 
 import asyncio
@@ -13,9 +13,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.offline_state import AssignedWorkloads, OfflineState
-from ankaios.agent.core.open_requests import OpenRequests
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.listings import Listings
@@ -29,7 +27,7 @@ from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import PENDING_STARTING
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
-from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Response
+from ankaios.common.pb.ank_base_pb2 import Response
 from ankaios.common.pb.grpc_api_pb2 import (
     DeviceUpdate,
     FromServer,
@@ -51,7 +49,6 @@ from ankaios.common.workload import InstanceName
 from ankaios.devices.host import DeviceHost
 from ankaios.runtimes.connectors import Connectors
 
-REQUESTS_UNDER_WAY = 20
 LISTING_LIMIT = 1.5
 
 log = logging.getLogger(__name__)
@@ -79,14 +76,13 @@ class AgentManager:
         self._tasks = tasks
         self._runtimes = tuple(connectors)
         self._planner = RuntimeManager(self._runtimes)
-        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._callbacks, tasks, chance)
+        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, tasks, chance)
         self._logs = LogStreams(self._log_source, outbox, tasks)
         self._usage = UsageReporter(self._processes, outbox, tasks)
         self._listings = Listings(self._work.existing_workloads, self._listed, self._report_delay, tasks)
         self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
         self._is_welcome = False
-        self._requests = OpenRequests()
         self._lost_at = ""
         self._assigned = AssignedWorkloads()
         self._device_update = b""
@@ -169,8 +165,8 @@ class AgentManager:
         self._work.apply(plan)
         self._work.recheck(forgotten)
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
-        for request in self._requests.repeat(self._lost_at):
-            self._outbox.put(ToServer(request=request))
+        for workload in self._work.workloads.values():
+            workload.repeat_requests(self._lost_at)
 
     def _begin_session(self) -> set[str]:
         """Drop the states of other agents at the first message of a session, because the server sends them again."""
@@ -273,38 +269,18 @@ class AgentManager:
         state = OfflineState(self.name, workloads, devices=self._device_update)
         self._store(replace(state, states=self._work.foreign_states(state.dependencies)))
 
-    def _response(self, received: Response) -> None:
+    def _response(self, response: Response) -> None:
         """[impl->swdd~agent-uses-id-prefix-forward-control-interface-response-correct-workload~1]
         [impl->swdd~agent-remove-id-prefix-forwarding-control-interface-response~1]
         """
-        full_id = received.requestId
-        response = self._requests.for_workload(received)
-        if response is None:
-            return
+        full_id = response.requestId
         name, _, response.requestId = full_id.partition(REQUEST_ID_SEPARATOR)
         workload = self._work.workloads.get(name)
         if workload is not None and workload.deliver(response):
             return
-        self._requests.forget(full_id)
         log.warning("a response is dropped: the workload '%s' has no control interface", name)
         if response.HasField("logEntriesResponse"):
-            self._cancel_logs(full_id)
-
-    def _callbacks(self) -> ControlCallbacks:
-        """Each control interface has a separate limit of requests that wait for the server."""
-        room = asyncio.Semaphore(REQUESTS_UNDER_WAY)
-
-        async def forward(request: Request) -> None:
-            await room.acquire()
-            self._requests.sent(request)
-            self._outbox.put(ToServer(request=request), room.release)
-
-        return ControlCallbacks(forward, self._cancel_logs, self._outbox.observer.request_denied)
-
-    def _cancel_logs(self, full_id: str) -> None:
-        """Cancel a log request whose entries are not read."""
-        self._requests.forget(full_id)
-        self._outbox.put(ToServer(request=Request(requestId=full_id, logsCancelRequest=LogsCancelRequest())))
+            self._outbox.cancel_logs(full_id)
 
     def _log_source(self, name: str) -> LogSource | None:
         workload = self._work.workloads.get(name)

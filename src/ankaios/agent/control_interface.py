@@ -1,19 +1,19 @@
 """The control interface of one workload: two FIFOs and one session.
 
 Input: frames from the workload, responses from the server. Output: requests to the server, frames to the workload. The
-module owns the FIFOs and the messages that wait for a slow workload. Each interface has separate tasks and limits, so
-that a misbehaving workload does not affect others.
+module owns the FIFOs, the pending requests, and the messages that wait for a slow workload. Each interface has separate
+tasks and limits, so that a misbehaving workload does not affect others.
 """
 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.control_session import (
     ACCEPTED,
@@ -32,17 +32,21 @@ from ankaios.agent.core.control_session import (
     response_message,
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
-from ankaios.agent.core.unanswered_requests import LONGEST_WAIT, UnansweredRequests
+from ankaios.agent.core.health import HealthResult
+from ankaios.agent.core.pending_requests import LONGEST_WAIT, PendingRequests
 from ankaios.agent.fifo import FifoReader, FifoWriter, is_fifo_at, make_fifo
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
-from ankaios.common.pb.ank_base_pb2 import Response
+from ankaios.common.pb.ank_base_pb2 import Request, Response
+from ankaios.common.pb.grpc_api_pb2 import ToServer
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import WorkloadSpec
 
 MAX_WAITING = 1024
 MAX_WAITING_BYTES = 8 * 1024 * 1024
 MAX_WARNINGS = 20
+MAX_QUEUED_REQUESTS = 20
 _FRAMES_AT_ONCE = 32
 
 log = logging.getLogger(__name__)
@@ -54,15 +58,23 @@ class _Outgoing(Struct, frozen=True):
 
 
 class ControlInterface:
-    def __init__(self, spec: WorkloadSpec, folder: Path, callbacks: ControlCallbacks, tasks: Supervisor) -> None:
-        """Raises OSError if the FIFOs cannot be created.
+    def __init__(
+        self,
+        spec: WorkloadSpec,
+        folder: Path,
+        outbox: Outbox,
+        notified: Callable[[HealthResult], None],
+        tasks: Supervisor,
+    ) -> None:
+        """`notified` is called with each health notification. Raises OSError if the FIFOs cannot be created.
 
         [impl->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
         [impl->swdd~agent-create-control-interface-pipes-per-workload~1]
         """
         self.spec = spec
         self.folder = folder
-        self._callbacks = callbacks
+        self._outbox = outbox
+        self._notified = notified
         with suppress(FileExistsError):
             folder.mkdir(mode=0o755)
         self._made = {path: make_fifo(path) for path in (folder / "input", folder / "output")}
@@ -75,7 +87,8 @@ class ControlInterface:
         self._waiting_bytes = 0
         self._more = asyncio.Event()
         self._less = asyncio.Event()
-        self._unanswered = UnansweredRequests()
+        self._requests = PendingRequests()
+        self._queue_room = asyncio.Semaphore(MAX_QUEUED_REQUESTS)  # requests that wait in the outbox
         self._answered = asyncio.Event()
         self._unread_logs: deque[str] = deque(maxlen=64)
         self._warnings = 0
@@ -103,12 +116,17 @@ class ControlInterface:
             remove_tree(self.folder)  # many files of a workload are removed later, with the folder of the workload
 
     def deliver(self, response: Response) -> None:
-        """Queue a response for the workload, or drop it if the queue is full.
+        """Record a response of the server, and queue what the workload receives.
 
         [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
         """
-        if self._unanswered.answered(response.requestId):
-            self._answered.set()
+        forwarded = self._requests.received(response)
+        self._answered.set()
+        if forwarded is not None:
+            self._queue(forwarded)
+
+    def _queue(self, response: Response) -> None:
+        """Queue a response for the workload, or drop it if the queue is full."""
         is_log = response.HasField("logEntriesResponse")
         item = _Outgoing(encode(response_message(response)), response.requestId if is_log else None)
         if self._session.dead or not self._has_room(item):
@@ -130,7 +148,8 @@ class ControlInterface:
         self._warn("messages are dropped, the workload does not read them")
         if item.log_request is not None and item.log_request not in self._unread_logs:
             self._unread_logs.append(item.log_request)  # more of its entries may still arrive
-            self._callbacks.log_unread(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
+            self._requests.forget(item.log_request)
+            self._outbox.cancel_logs(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
 
     def _warn(self, why: str) -> None:
         """Log a limited number of warnings, so that a workload cannot fill the log of the agent."""
@@ -170,7 +189,7 @@ class ControlInterface:
         except Exception as error:
             why = internal_error(f"a message of workload '{self.spec.name}'", error)
             if (request_id := request_id_of(frame)) is not None:
-                self.deliver(error_response(request_id, why))
+                self._queue(error_response(request_id, why))
             return not self._session.dead
 
     async def _receive(self, frame: bytes | Garbage) -> bool:
@@ -183,31 +202,39 @@ class ControlInterface:
                     self._send_urgent(encode(ACCEPTED))
             case Answer(response):
                 if response.error.message == ACCESS_DENIED:
-                    self._callbacks.denied()
+                    self._outbox.observer.request_denied()
                 await self._answer(response)
             case Forward(request):
-                await self._wait_for_answers()
-                self._unanswered.add(request.requestId.partition(REQUEST_ID_SEPARATOR)[2], self._now())
-                # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
-                await self._callbacks.forward(request)
+                await self._forward(request)
             case Close(reason):
                 self._warn(f"closed: {reason}")
                 self._waiting.clear()
                 self._waiting_bytes = 0
                 self._send_urgent(encode(closed_message(reason)))
             case Notified(result):
-                self._callbacks.notified(result)
+                self._notified(result)
             case Skip(why):
                 self._warn(f"a message is ignored: {why}")
         return not self._session.dead
 
-    async def _wait_for_answers(self) -> None:
-        """Wait, and read nothing from the workload, while too many requests are unanswered."""
-        while self._unanswered.is_full(self._now()):
+    async def _forward(self, request: Request) -> None:
+        """Send the request. While too many are unanswered or queued, wait, and read nothing from the workload.
+
+        [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
+        """
+        while self._requests.is_full(self._now()):
             self._answered.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST_WAIT / 5):
                     await self._answered.wait()
+        await self._queue_room.acquire()
+        self._requests.sent(request, self._now())
+        self._outbox.put(ToServer(request=request), self._queue_room.release)
+
+    def repeat_requests(self, since: str) -> None:
+        """Send subscriptions and followed logs to the next server; logs continue at this time (RFC 3339)."""
+        for request in self._requests.repeat(since):
+            self._outbox.put(ToServer(request=request))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -7,9 +7,7 @@ retried.
 
 import asyncio
 import logging
-from collections.abc import Callable
 
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.core.workload_events import Command, Create, Resume
 from ankaios.agent.core.workload_lifecycle import LAST_SLOWER_TRY, retry_limit
@@ -32,12 +30,9 @@ log = logging.getLogger(__name__)
 class RuntimeFacade:
     """[impl->swdd~agent-uses-specified-runtime~1]"""
 
-    def __init__(
-        self, agent: str, services: SharedServices, callbacks: Callable[[], ControlCallbacks], tasks: Supervisor
-    ) -> None:
+    def __init__(self, agent: str, services: SharedServices, tasks: Supervisor) -> None:
         self._agent = agent
         self._services = services
-        self._callbacks = callbacks
         self._tasks = tasks
         self._deletions: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}
         self._pausing: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}  # deletions that failed
@@ -113,7 +108,7 @@ class RuntimeFacade:
     def _begin(self, spec: WorkloadSpec, first: Command) -> WorkloadObject:
         """[impl->swdd~agent-stores-running-workload~1]"""
         self._cancel_retry((spec.instance_name, spec.runtime))
-        workload = WorkloadObject(spec, first, self._services, self._callbacks, self._tasks)
+        workload = WorkloadObject(spec, first, self._services, self._tasks)
         self.workloads[spec.name] = workload
         self._tasks.run_once(f"workload '{spec.name}'", lambda: self._run(spec.name, workload))
         return workload

@@ -19,7 +19,7 @@ from ankaios.agent.observer import AgentObserver, NoObserver
 from ankaios.common.channels import Channel
 from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
 from ankaios.common.errors import Unavailable
-from ankaios.common.pb.ank_base_pb2 import Tags
+from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import InstanceName
@@ -134,6 +134,10 @@ class Outbox:
         self.observer.sent(message)
         self._queue.put_transient(message, left)
         self._filled.set()
+
+    def cancel_logs(self, request_id: str) -> None:
+        """Cancel a log request of a workload, because its entries are not read."""
+        self.put(ToServer(request=Request(requestId=request_id, logsCancelRequest=LogsCancelRequest())))
 
     def go_online(self) -> None:
         self.observer.connected(True)

@@ -5,13 +5,9 @@ module owns the control interface, which the task opens and closes in the order 
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.pending_commands import instances_of, target_of
 from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
 from ankaios.agent.workload_task import Interfaces, SharedServices, WorkloadTask
@@ -33,11 +29,9 @@ class WorkloadObject:
         spec: WorkloadSpec,
         first: Command,
         services: SharedServices,
-        callbacks: Callable[[], ControlCallbacks],
         tasks: Supervisor,
     ) -> None:
         self._services = services
-        self._callbacks = callbacks
         self._tasks = tasks
         self._interface: ControlInterface | None = None
         self.predecessor: WorkloadObject | None = None
@@ -123,6 +117,11 @@ class WorkloadObject:
         self._interface.deliver(response)
         return True
 
+    def repeat_requests(self, since: str) -> None:
+        """Send the subscriptions and followed logs of the workload to the next server."""
+        if self._interface is not None:
+            self._interface.repeat_requests(since)
+
     def log_source(self) -> tuple[RuntimeConnector, str] | None:
         """Return the connector and the current id; None while no container exists."""
         workload = self._task.workload
@@ -165,8 +164,7 @@ class WorkloadObject:
             self._services.folder.make(spec.instance_name)
             if clear:
                 self._services.folder.remove_control_interface(spec.instance_name)
-            callbacks = replace(self._callbacks(), notified=self._task.notified)
-            self._interface = ControlInterface(spec, folder, callbacks, self._tasks)
+            self._interface = ControlInterface(spec, folder, self._services.outbox, self._task.notified, self._tasks)
         except OSError as error:
             log.warning("'%s' starts without its control interface: %s", spec.name, error)
             return None

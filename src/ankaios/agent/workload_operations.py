@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from ankaios.agent.agent_records import AgentRecords
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.dependencies import DependencyScheduler, SchedulingDecision, may_start
 from ankaios.agent.core.offline_state import ForeignState, foreign_states
 from ankaios.agent.core.operations import (
@@ -54,7 +53,6 @@ class WorkloadOperations:
         folder: RunFolder,
         devices: DeviceProvider,
         outbox: Outbox,
-        callbacks: Callable[[], ControlCallbacks],
         tasks: Supervisor,
         chance: Callable[[], float],
     ) -> None:
@@ -65,8 +63,8 @@ class WorkloadOperations:
         self._held_claims: set[str] = set()  # workloads that wait for devices and whose dependencies have ended
         self.records = AgentRecords(folder.path / "records", outbox)
         health = HealthChecks(folder, tasks, outbox.observer.health_checked)
-        services = SharedServices(connectors, folder, devices, self.report, self.records, chance, health)
-        self._facade = RuntimeFacade(agent, services, callbacks, tasks)
+        services = SharedServices(connectors, folder, devices, outbox, self.report, self.records, chance, health)
+        self._facade = RuntimeFacade(agent, services, tasks)
         self._reports: deque[StateReport] = deque()
         self._reporting = False
 

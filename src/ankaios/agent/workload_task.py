@@ -62,6 +62,7 @@ from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.exit_details import read_exit_details
 from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
@@ -96,6 +97,7 @@ class SharedServices(Struct, frozen=True):
     connectors: Connectors
     folder: RunFolder
     devices: DeviceProvider
+    outbox: Outbox
     report: Callable[[InstanceName, ExecutionState], None]
     records: AgentRecords
     chance: Callable[[], float]
