@@ -166,7 +166,7 @@ class AgentManager:
         self._work.recheck(forgotten)
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
         for workload in self._work.workloads.values():
-            workload.repeat_requests(self._lost_at)
+            workload.interface.repeat_requests(self._lost_at)
 
     def _begin_session(self) -> set[str]:
         """Drop the states of other agents at the first message of a session, because the server sends them again."""
@@ -276,7 +276,7 @@ class AgentManager:
         full_id = response.requestId
         name, _, response.requestId = full_id.partition(REQUEST_ID_SEPARATOR)
         workload = self._work.workloads.get(name)
-        if workload is not None and workload.deliver(response):
+        if workload is not None and workload.interface.deliver(response):
             return
         log.warning("a response is dropped: the workload '%s' has no control interface", name)
         if response.HasField("logEntriesResponse"):

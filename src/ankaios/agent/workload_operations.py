@@ -63,8 +63,8 @@ class WorkloadOperations:
         self._held_claims: set[str] = set()  # workloads that wait for devices and whose dependencies have ended
         self.records = AgentRecords(folder.path / "records", outbox)
         health = HealthChecks(folder, tasks, outbox.observer.health_checked)
-        services = SharedServices(connectors, folder, devices, outbox, self.report, self.records, chance, health)
-        self._facade = RuntimeFacade(agent, services, tasks)
+        services = SharedServices(connectors, folder, devices, outbox, tasks, self.report, self.records, chance, health)
+        self._facade = RuntimeFacade(agent, services)
         self._reports: deque[StateReport] = deque()
         self._reporting = False
 

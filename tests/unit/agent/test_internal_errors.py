@@ -243,7 +243,7 @@ async def writing(given: Given) -> None:
 
 
 def interface_of(given: Given) -> Any:
-    return given.story.manager._work.workloads["web"]._interface
+    return given.story.manager._work.workloads["web"].interface._interface
 
 
 @dataclass

@@ -43,9 +43,9 @@ class Facade:
         outbox = Outbox()
         records = AgentRecords(self.folder.path / "records", outbox)
         around = SharedServices(
-            connectors, self.folder, NoDevices(), outbox, self._report, records, lambda: 0.0, health
+            connectors, self.folder, NoDevices(), outbox, tasks, self._report, records, lambda: 0.0, health
         )
-        self.facade = RuntimeFacade("A", around, tasks)
+        self.facade = RuntimeFacade("A", around)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
         self.reports.append(f"{name.workload} {state}")
@@ -185,12 +185,12 @@ async def test_a_response_reaches_the_pipe_of_its_workload(facade: Facade) -> No
     """[utest->swdd~agent-forward-responses-to-control-interface-pipe~1]"""
     work = facade.facade.create(WEB)
     response = Response(requestId="1", completeStateResponse=CompleteStateResponse())
-    assert not work.deliver(response)  # no pipe yet
+    assert not work.interface.deliver(response)  # no pipe yet
     await facade.settle()
     pipes = Pipes(facade.folder.control_interface(WEB.instance_name))
     pipes.hello()
     await pipes.hear()
-    assert work.deliver(response)
+    assert work.interface.deliver(response)
     assert (await pipes.hear()).response == response
     pipes.close()
 
