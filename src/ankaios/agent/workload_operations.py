@@ -150,9 +150,9 @@ class WorkloadOperations:
         for resume in plan.resume:
             with self._isolated(resume.spec.instance_name):
                 self._facade.resume(resume.spec, resume.id)
-        for replacement in plan.replace:
-            with self._isolated(replacement.spec.instance_name):
-                self._facade.replace(replacement.found)
+        for found in plan.replace:
+            with self._isolated(found.instance_name):
+                self._facade.replace(found)
         operations = [self._adapted(operation) for operation in plan.operations]
         self._decide(self._scheduler.schedule(operations, self._states))
 

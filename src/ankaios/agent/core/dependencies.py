@@ -135,7 +135,7 @@ class DependencyScheduler:
             decision.abandoned.append(entry)
             if isinstance(operation, DeleteOperation):
                 return None
-        elif entry.spec.instance_name != _instance(operation):
+        elif entry.spec.instance_name != operation.instance:
             decision.reports.append((entry.spec.instance_name, REMOVED))
         return CreateOperation(operation.spec) if isinstance(operation, UpdateOperation) else operation
 
@@ -194,16 +194,6 @@ class DependencyScheduler:
             if not watchers:
                 del self._watchers[other]
         return entry
-
-
-def _instance(operation: Operation) -> InstanceName:
-    match operation:
-        case CreateOperation(spec) | UpdateOperation(spec):
-            return spec.instance_name
-        case DeleteBeforeUpdate(instance):
-            return instance
-        case DeleteOperation(deleted):
-            return deleted.instance_name
 
 
 def _depends_on(entry: Waiting) -> set[str]:
