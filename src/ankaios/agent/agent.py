@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ankaios.agent.devices import AgentDevices, DeviceProvider
 from ankaios.agent.load_reporter import LoadReporter
-from ankaios.agent.observer import AgentObserver, NoObserver
+from ankaios.agent.observer import AgentObserver
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, ServerLink, agent_hello
@@ -42,7 +42,6 @@ from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 if TYPE_CHECKING:
     from ankaios.agent.agent_manager import AgentManager
     from ankaios.agent.core.offline_state import OfflineState
-    from ankaios.agent.metrics import AgentMetrics
 
 SETTLING = 1.0  # seconds until the start counts as finished
 HELLO_LIMIT = 0.05  # seconds in which the hello can be sent before the rest of the agent is loaded
@@ -70,11 +69,9 @@ async def run_agent(
     folder = RunFolder(settings.run_folder, settings.name)
     folder.prepare(settings.run_folder)
     connection = ConnectionSettings(settings.server_url, _security(settings))
-    observer, end_metrics = await _start_metrics(settings)
-    if observer is not None:
-        _measure(connectors, observer)
+    observer, end_metrics = await _start_metrics(settings, connectors)
     try:
-        await _run(settings, connection, connectors, folder, devices_of(settings), chance, observer or NoObserver())
+        await _run(settings, connection, connectors, folder, devices_of(settings), chance, observer)
     except BaseExceptionGroup as group:
         raise _failed_start(group) or group from None
     finally:
@@ -96,23 +93,20 @@ def _with_usable_state_dir(settings: AgentSettings) -> AgentSettings:
     return settings
 
 
-async def _start_metrics(settings: AgentSettings) -> "tuple[AgentMetrics | None, Callable[[], None]]":
-    """Return None if metrics are disabled; their modules are not loaded then."""
+async def _start_metrics(settings: AgentSettings, connectors: Connectors) -> tuple[AgentObserver, Callable[[], None]]:
+    """Return what counts the events, and the function that ends it. The modules are loaded if metrics are enabled."""
     if settings.metrics is None:
-        return None, lambda: None
+        return AgentObserver(), lambda: None
+    from ankaios.agent.measured_connector import MeasuredConnector
     from ankaios.agent.metrics import AgentMetrics
     from ankaios.common.metrics import metrics_of
     from ankaios.common.metrics_endpoint import start_metrics
 
     metrics = AgentMetrics()
     metrics.tasks.read = lambda: {(): len(asyncio.all_tasks())}
-    return metrics, await start_metrics(settings.metrics, metrics_of(metrics))
-
-
-def _measure(connectors: Connectors, metrics: "AgentMetrics") -> None:
-    from ankaios.agent.measured_connector import MeasuredConnector
-
+    end = await start_metrics(settings.metrics, metrics_of(metrics))
     connectors.wrap(lambda connector: MeasuredConnector(connector, metrics))
+    return metrics, end
 
 
 def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | None:

@@ -51,7 +51,7 @@ class HealthMonitor:
         notify: NotifySocket | None,
         tasks: Supervisor,
         sink: HealthSink,
-        checked: Callable[[str, bool], None] = lambda check, succeeded: None,
+        checked: Callable[[str, bool], None],
     ) -> None:
         assert spec.health is not None
         self._spec = spec

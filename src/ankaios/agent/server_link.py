@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from ankaios.agent.core.outgoing_queue import OutgoingQueue
-from ankaios.agent.observer import AgentObserver, NoObserver
+from ankaios.agent.observer import AgentObserver
 from ankaios.common.channels import Channel
 from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
 from ankaios.common.errors import Unavailable
@@ -94,7 +94,7 @@ class Outbox:
     """An `OutgoingQueue` that one sender can wait for."""
 
     def __init__(self, observer: AgentObserver | None = None) -> None:
-        self.observer: AgentObserver = observer or NoObserver()
+        self.observer = observer or AgentObserver()
         self._queue = OutgoingQueue()
         self._filled = asyncio.Event()
         self._final_states: dict[InstanceName, tuple[float, ToServer]] = {}

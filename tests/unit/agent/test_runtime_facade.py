@@ -38,9 +38,9 @@ class Facade:
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
         self.folder.prepare(folder)
-        health = HealthChecks(self.folder, tasks)
         connectors = Connectors({"podman": lambda: self.podman, "native": self._unexpected}, {"native": lambda: True})
         outbox = Outbox()
+        health = HealthChecks(self.folder, tasks, outbox.observer.health_checked)
         records = AgentRecords(self.folder.path / "records", outbox)
         around = SharedServices(
             connectors, self.folder, NoDevices(), outbox, tasks, self._report, records, lambda: 0.0, health
