@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -33,8 +33,8 @@ from ankaios.common.service_manager import (
     notify,
     send_watchdog_pings,
 )
-from ankaios.common.supervision import Supervisor
-from ankaios.middleware.connecting import ConnectionSettings, VersionRefused
+from ankaios.common.supervision import Supervisor, first_error
+from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.runtimes.connectors import Connectors
 from ankaios.runtimes.podman.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
@@ -47,8 +47,6 @@ SETTLING = 1.0  # seconds until the start counts as finished
 HELLO_LIMIT = 0.05  # seconds in which the hello can be sent before the rest of the agent is loaded
 DEVICES_LATER = 0.1
 OFFLINE_LOOK = 0.2
-
-E = TypeVar("E", VersionRefused, StartupFailed)
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +65,15 @@ async def run_agent(
     """Run until cancelled. If a server rejects the protocol version, `StartupFailed` is raised, at any time."""
     settings = _with_usable_state_dir(settings)
     folder = RunFolder(settings.run_folder, settings.name)
-    folder.prepare(settings.run_folder)
+    folder.prepare()
     connection = ConnectionSettings(settings.server_url, _security(settings))
     observer, end_metrics = await _start_metrics(settings, connectors)
     try:
         await _run(settings, connection, connectors, folder, devices_of(settings), chance, observer)
     except BaseExceptionGroup as group:
-        raise _failed_start(group) or group from None
+        # An error that a user can correct, such as a version mismatch or an invalid certificate, is logged in one line.
+        failed_start = group.subgroup(StartupFailed)
+        raise group if failed_start is None else first_error(failed_start) from None
     finally:
         end_metrics()
         await connectors.close()
@@ -107,14 +107,6 @@ async def _start_metrics(settings: AgentSettings, connectors: Connectors) -> tup
     end = await start_metrics(settings.metrics, metrics_of(metrics))
     connectors.wrap(lambda connector: MeasuredConnector(connector, metrics))
     return metrics, end
-
-
-def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | None:
-    """Return the error that a user can correct, such as a version mismatch or an invalid certificate, for one line."""
-    if (refused := group.subgroup(VersionRefused)) is not None:
-        return StartupFailed("Ankaios version mismatch", _first(refused).text)
-    failed = group.subgroup(StartupFailed)
-    return None if failed is None else _first(failed)
 
 
 async def _run(
@@ -183,11 +175,6 @@ def _settle_memory() -> None:
     gc.freeze()
 
 
-def _first(group: BaseExceptionGroup[E]) -> E:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
-
-
 def _security(settings: AgentSettings) -> PemMaterial | None:
     pem = require_security(settings.pem, settings.insecure)
     if pem is None:
@@ -214,7 +201,7 @@ def devices_for(settings: AgentSettings) -> DeviceProvider:
 async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> None:
     """Wait until no other agent of this name runs. After a wait, the early listing is outdated and dropped."""
     folder = RunFolder(settings.run_folder, settings.name)
-    folder.prepare(settings.run_folder)
+    folder.prepare()
     if await folder.lock() and early is not None:
         early.drop()
     try:

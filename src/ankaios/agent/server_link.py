@@ -18,13 +18,13 @@ from ankaios.agent.core.outgoing_queue import OutgoingQueue
 from ankaios.agent.observer import AgentObserver
 from ankaios.common.channels import Channel
 from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
-from ankaios.common.errors import Unavailable
+from ankaios.common.errors import StartupFailed, Unavailable
 from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import ServerConnection, connect
-from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
+from ankaios.middleware.connecting import CannotConnect, ConnectionSettings, VersionRefused
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server_targets import ServerTargets, server_urls
 
@@ -172,7 +172,7 @@ class ServerLink:
         """The first hello was sent, or the first attempt to connect failed."""
 
     async def run(self) -> None:
-        """Run without end. If a server rejects the protocol version, `VersionRefused` is raised."""
+        """Run without end. If a server rejects the protocol version, `StartupFailed` is raised."""
         next_url = self._targets.first
         while True:
             began = asyncio.get_running_loop().time()
@@ -181,6 +181,8 @@ class ServerLink:
                 async with connect(settings, Method.AGENT, self._hello, self.attempted.set) as connection:
                     self._targets.connected()
                     await self._session(connection)
+            except VersionRefused as refusal:
+                raise StartupFailed("Ankaios version mismatch", refusal.text) from refusal
             except Unavailable as error:
                 self.attempted.set()
                 self._warn(error)

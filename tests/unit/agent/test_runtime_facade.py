@@ -37,7 +37,7 @@ class Facade:
         self.podman = FakeRuntime("podman")
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
-        self.folder.prepare(folder)
+        self.folder.prepare()
         connectors = Connectors({"podman": lambda: self.podman, "native": self._unexpected}, {"native": lambda: True})
         outbox = Outbox()
         health = HealthChecks(self.folder, tasks, outbox.observer.health_checked)
