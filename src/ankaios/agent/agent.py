@@ -147,8 +147,7 @@ def _prepare_offline_start(folder: Path, seconds: int, manager: "AgentManager", 
 
     store = OfflineStore(folder, manager.name)
     stored = store.load()
-    manager.store_offline_state(store.put)
-    tasks.keep_running("the state file", store.run)
+    manager.use_offline_store(store)
     if stored is not None:
         tasks.run_once("the start without a server", lambda: _start_offline(manager, stored, seconds))
 

@@ -10,10 +10,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from ankaios.agent.core.offline_state import AssignedWorkloads, OfflineState
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.listings import Listings
@@ -48,6 +46,10 @@ from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName
 from ankaios.devices.host import DeviceHost
 from ankaios.runtimes.connectors import Connectors
+
+if TYPE_CHECKING:
+    from ankaios.agent.core.offline_state import OfflineState
+    from ankaios.agent.offline_store import OfflineStore
 
 LISTING_LIMIT = 1.5
 
@@ -84,9 +86,7 @@ class AgentManager:
         self._session_is_new = False
         self._is_welcome = False
         self._lost_at = ""
-        self._assigned = AssignedWorkloads()
-        self._device_update = b""
-        self._store: Callable[[OfflineState], None] | None = None
+        self._offline_store: OfflineStore | None = None
 
     async def run(self, inbox: LinkChannel) -> None:
         """[impl->swdd~agent-uses-async-channels~1]"""
@@ -159,9 +159,8 @@ class AgentManager:
         )
         if message.keepUnlisted:  # the stored assignment is kept as well
             log.warning("the server has lost a part of its state: workloads that it does not list are not deleted")
-        else:
-            self._assigned.replace(added)
-            self._store_state()
+        elif self._offline_store is not None:
+            self._offline_store.assign(added)
         self._work.apply(plan)
         self._work.recheck(forgotten)
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
@@ -212,16 +211,17 @@ class AgentManager:
     def _update_workload(self, message: UpdateWorkload) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         deleted = [deleted_workload_from_pb(item) for item in message.deletedWorkloads]
-        self._assigned.update(added, deleted)
-        self._store_state()
+        if self._offline_store is not None:
+            self._offline_store.update(added, deleted)
         plan = self._planner.update_workload(added, deleted, self._work.workloads, self._work.waiting)
         self._work.apply(plan)
         self._listings.hurry(self._planner.awaited())
 
     def _update_workload_state(self, message: UpdateWorkloadState) -> None:
         states = [workload_state_from_pb(item) for item in message.workloadStates]
-        self._store_state_later(name.workload for name, _ in states)
         self._work.recheck(self._begin_session() | self._work.update_states(states))
+        if self._offline_store is not None:
+            self._offline_store.states_changed(name.workload for name, _ in states)
 
     # --- starting without a server ------------------------------------------------------------------------------------
 
@@ -230,44 +230,26 @@ class AgentManager:
         """Whether the server has sent the workloads of this agent."""
         return self._is_welcome
 
-    def store_offline_state(self, store: Callable[[OfflineState], None]) -> None:
-        """Set the function that is called with each changed state."""
-        self._store = store
+    def use_offline_store(self, store: "OfflineStore") -> None:
+        """Store what is needed for a start without a server, and each change of it."""
+        self._offline_store = store
+        self._tasks.keep_running("the state file", lambda: store.run(self._work.states_of))
 
-    def start_offline(self, stored: OfflineState, seconds: int) -> None:
+    def start_offline(self, stored: "OfflineState", seconds: int) -> None:
         """Start the stored workloads. When a server connects, its list applies, and unchanged workloads are kept."""
         if self._is_welcome:
             return
         log.warning("no server for %d s: starting %d stored workloads", seconds, len(stored.workloads))
-        self._assigned.replace(stored.workloads)
         if stored.devices:
-            self._device_update = stored.devices
             self._devices.handle(DeviceUpdate.FromString(stored.devices))
         self._work.update_states([(known.name, known.state) for known in stored.states])
         self._work.apply(self._planner.server_hello(stored.workloads, self._work.workloads, self._work.waiting))
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
 
     def _receive_device_update(self, update: DeviceUpdate) -> None:
-        if update.complete:
-            configurations = DeviceUpdate(complete=True, configurations=update.configurations)
-            self._device_update = configurations.SerializeToString(deterministic=True)
-            self._store_state()
+        if update.complete and self._offline_store is not None:
+            self._offline_store.put_devices(update)
         self._devices.handle(update)
-
-    def _store_state_later(self, changed: Iterable[str]) -> None:
-        """Store the state if an own workload depends on one of the changed workloads."""
-        if self._store is None:
-            return
-        needed = {name for spec in self._assigned.specs.values() for name in spec.dependencies}
-        if not needed.isdisjoint(changed):
-            asyncio.get_running_loop().call_soon(self._store_state)
-
-    def _store_state(self) -> None:
-        if self._store is None or not self._is_welcome:
-            return
-        workloads = tuple(self._assigned.specs.values())
-        state = OfflineState(self.name, workloads, devices=self._device_update)
-        self._store(replace(state, states=self._work.foreign_states(state.dependencies)))
 
     def _response(self, response: Response) -> None:
         """[impl->swdd~agent-uses-id-prefix-forward-control-interface-response-correct-workload~1]

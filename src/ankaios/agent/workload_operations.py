@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from ankaios.agent.agent_records import AgentRecords
 from ankaios.agent.core.dependencies import DependencyScheduler, SchedulingDecision, may_start
-from ankaios.agent.core.offline_state import ForeignState, foreign_states
 from ankaios.agent.core.operations import (
     CreateOperation,
     DeleteBeforeUpdate,
@@ -106,10 +105,9 @@ class WorkloadOperations:
             self._states.store(name, state)
         return {name.workload for name, _ in foreign}
 
-    def foreign_states(self, workloads: Iterable[str]) -> tuple[ForeignState, ...]:
-        """Return the known states of these workloads on other agents."""
-        found = {name: state for workload in workloads for name, state in self._states.instances_of(workload).items()}
-        return foreign_states(found, self._agent)
+    def states_of(self, workloads: Iterable[str]) -> dict[InstanceName, ExecutionState]:
+        """Return the known states of these workloads on all agents."""
+        return {name: state for workload in workloads for name, state in self._states.instances_of(workload).items()}
 
     def recheck(self, changed: Iterable[str]) -> None:
         """Perform operations that waited for the states of these workloads."""
