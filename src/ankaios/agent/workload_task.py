@@ -35,7 +35,6 @@ from ankaios.agent.core.workload_events import (
     HealthSeen,
     Identified,
     Identify,
-    NotIdentified,
     OpenInterface,
     ReadEnd,
     ReleaseDevices,
@@ -55,6 +54,7 @@ from ankaios.agent.core.workload_events import (
     StopHealthChecks,
     Unwatch,
     Watch,
+    WatchFailed,
 )
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
@@ -293,7 +293,7 @@ class WorkloadTask:
             return Identified(await connector.workload_id(spec.instance_name))
         except (Rejected, Unavailable) as error:
             log.warning("cannot resume '%s': %s", spec.instance_name, error)
-            return NotIdentified(str(error))
+            return WatchFailed(str(error))
 
     def _watch(self, spec: WorkloadSpec, runtime_id: str, turn: int) -> None:
         def sink(state: ExecutionState) -> None:

@@ -104,8 +104,8 @@ class StartBroken(Struct, frozen=True):
     why: str
 
 
-class WatchBroken(Struct, frozen=True):
-    """An internal error ended the checker, so changes of the container are not detected."""
+class WatchFailed(Struct, frozen=True):
+    """The container could not be looked up or watched, so its state is unknown."""
 
     why: str
 
@@ -124,10 +124,6 @@ class Identified(Struct, frozen=True):
     runtime_id: str | None
 
 
-class NotIdentified(Struct, frozen=True):
-    why: str
-
-
 class DevicesGranted(Struct, frozen=True):
     pass
 
@@ -142,11 +138,10 @@ Outcome = (
     | StartImpossible
     | StartHasNoRoom
     | StartBroken
-    | WatchBroken
+    | WatchFailed
     | Deleted
     | DeleteFailed
     | Identified
-    | NotIdentified
     | DevicesGranted
     | DevicesMissing
 )

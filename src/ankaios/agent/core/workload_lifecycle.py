@@ -29,7 +29,6 @@ from ankaios.agent.core.workload_events import (
     HealthSeen,
     Identified,
     Identify,
-    NotIdentified,
     OpenInterface,
     Outcome,
     ReadEnd,
@@ -54,7 +53,7 @@ from ankaios.agent.core.workload_events import (
     Unwatch,
     Update,
     Watch,
-    WatchBroken,
+    WatchFailed,
 )
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
@@ -203,7 +202,7 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
             return _retry(w, PENDING_STARTING_FAILED.because(why), min(w.attempts + 1, LAST_SLOWER_TRY))
         case StartBroken(why):
             return _retry_in_doubt(w, why)
-        case WatchBroken(why) | NotIdentified(why):
+        case WatchFailed(why):
             return _retry_watch(w, why)
         case Deleted():
             return _deleted(w)
