@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from ankaios.agent.agent_manager import AgentManager
     from ankaios.agent.core.offline_state import OfflineState
 
-SETTLING = 1.0  # seconds until the start counts as finished
+START_DURATION = 1.0  # seconds until the start counts as finished
 HELLO_LIMIT = 0.05  # seconds in which the hello can be sent before the rest of the agent is loaded
-DEVICES_LATER = 0.1
-OFFLINE_LOOK = 0.2
+DEVICES_DELAY = 0.1
+OFFLINE_POLL = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ async def _run(
         tasks.keep_running("the agent manager", lambda: manager.run(inbox))
         tasks.keep_running("the devices", lambda: _run_devices(manager), devices.broken)
         tasks.keep_running("the watchdog", send_watchdog_pings)
-        asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
+        asyncio.get_running_loop().call_later(START_DURATION, _settle_memory)
         dump_traceback_on_abort()
         notify(READY)
 
@@ -158,13 +158,13 @@ async def _start_offline(manager: "AgentManager", stored: "OfflineState", second
     while manager.is_connected:
         if manager.has_workloads:
             return
-        await asyncio.sleep(OFFLINE_LOOK)
+        await asyncio.sleep(OFFLINE_POLL)
     manager.start_offline(stored, seconds)
 
 
 async def _run_devices(manager: "AgentManager") -> None:
     """Load the devices after the connection is started, so that loading does not delay the connection."""
-    await asyncio.sleep(DEVICES_LATER)
+    await asyncio.sleep(DEVICES_DELAY)
     await manager.run_devices()
 
 

@@ -72,6 +72,7 @@ class AgentManager:
     ) -> None:
         self.name = name
         self.is_connected = False
+        self.has_workloads = False  # received from the server
         self._devices = devices
         self._outbox = outbox
         self._load = load
@@ -84,7 +85,6 @@ class AgentManager:
         self._listings = Listings(self._work.existing_workloads, self._listed, self._report_delay, tasks)
         self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
-        self._is_welcome = False
         self._lost_at = ""
         self._offline_store: OfflineStore | None = None
 
@@ -153,7 +153,7 @@ class AgentManager:
     def _server_hello(self, message: ServerHello) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         forgotten = self._begin_session()
-        self._is_welcome = True
+        self.has_workloads = True
         plan = self._planner.server_hello(
             added, self._work.workloads, self._work.waiting, keep_unlisted=message.keepUnlisted
         )
@@ -185,7 +185,7 @@ class AgentManager:
         """A new server requests this before its hello, so that it can keep earlier placements."""
         if self._answer is not None:
             self._answer.cancel()
-        unknown = self._planner.unlisted() if self._is_welcome else self._runtimes
+        unknown = self._planner.unlisted() if self.has_workloads else self._runtimes
         known = self._work.known_instances()
         name = "the report of the known workloads"
         self._answer = self._tasks.run_once(name, lambda: self._list_and_send(known, unknown))
@@ -225,11 +225,6 @@ class AgentManager:
 
     # --- starting without a server ------------------------------------------------------------------------------------
 
-    @property
-    def has_workloads(self) -> bool:
-        """Whether the server has sent the workloads of this agent."""
-        return self._is_welcome
-
     def use_offline_store(self, store: "OfflineStore") -> None:
         """Store what is needed for a start without a server, and each change of it."""
         self._offline_store = store
@@ -237,7 +232,7 @@ class AgentManager:
 
     def start_offline(self, stored: "OfflineState", seconds: int) -> None:
         """Start the stored workloads. When a server connects, its list applies, and unchanged workloads are kept."""
-        if self._is_welcome:
+        if self.has_workloads:
             return
         log.warning("no server for %d s: starting %d stored workloads", seconds, len(stored.workloads))
         if stored.devices:
@@ -287,7 +282,7 @@ class AgentManager:
 
     def _living(self) -> Collection[str] | None:
         """Return None until the server has sent all workloads and all runtimes are listed."""
-        is_known = self._is_welcome and not self._planner.unlisted() and not self._planner.keeps_unlisted
+        is_known = self.has_workloads and not self._planner.unlisted() and not self._planner.keeps_unlisted
         return set(map(str, self._work.instances())) if is_known else None
 
 

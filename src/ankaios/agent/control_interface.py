@@ -85,10 +85,10 @@ class ControlInterface:
         self._urgent: deque[bytes] = deque()
         self._waiting: deque[_Outgoing] = deque()
         self._waiting_bytes = 0
-        self._more = asyncio.Event()
-        self._less = asyncio.Event()
+        self._output_added = asyncio.Event()
+        self._space_freed = asyncio.Event()
         self._requests = PendingRequests()
-        self._queue_room = asyncio.Semaphore(MAX_QUEUED_REQUESTS)  # requests that wait in the outbox
+        self._queue_slots = asyncio.Semaphore(MAX_QUEUED_REQUESTS)  # requests that wait in the outbox
         self._answered = asyncio.Event()
         self._unread_logs: deque[str] = deque(maxlen=64)
         self._warnings = 0
@@ -129,12 +129,12 @@ class ControlInterface:
         """Queue a response for the workload, or drop it if the queue is full."""
         is_log = response.HasField("logEntriesResponse")
         item = _Outgoing(encode(response_message(response)), response.requestId if is_log else None)
-        if self._session.dead or not self._has_room(item):
+        if self._session.dead or not self._fits(item):
             self._drop(item)
             return
         self._append(item)
 
-    def _has_room(self, item: _Outgoing) -> bool:
+    def _fits(self, item: _Outgoing) -> bool:
         if len(self._waiting) >= MAX_WAITING:
             return False
         return not self._waiting or self._waiting_bytes + len(item.frame) <= MAX_WAITING_BYTES
@@ -142,7 +142,7 @@ class ControlInterface:
     def _append(self, item: _Outgoing) -> None:
         self._waiting.append(item)
         self._waiting_bytes += len(item.frame)
-        self._more.set()
+        self._output_added.set()
 
     def _drop(self, item: _Outgoing) -> None:
         self._warn("messages are dropped, the workload does not read them")
@@ -227,9 +227,9 @@ class ControlInterface:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST_WAIT / 5):
                     await self._answered.wait()
-        await self._queue_room.acquire()
+        await self._queue_slots.acquire()
         self._requests.sent(request, self._now())
-        self._outbox.put(ToServer(request=request), self._queue_room.release)
+        self._outbox.put(ToServer(request=request), self._queue_slots.release)
 
     def repeat_requests(self, since: str) -> None:
         """Send subscriptions and followed logs to the next server; logs continue at this time (RFC 3339)."""
@@ -241,14 +241,14 @@ class ControlInterface:
 
     def _send_urgent(self, frame: bytes) -> None:
         self._urgent.append(frame)
-        self._more.set()
+        self._output_added.set()
 
     async def _answer(self, response: Response) -> None:
         """Queue an answer. While the queue is full, wait and read no requests from the workload."""
         item = _Outgoing(encode(response_message(response)))
-        while not self._has_room(item):
-            self._less.clear()
-            await self._less.wait()
+        while not self._fits(item):
+            self._space_freed.clear()
+            await self._space_freed.wait()
         self._append(item)
 
     async def _write(self) -> None:
@@ -258,8 +258,8 @@ class ControlInterface:
             elif self._waiting and self._session.accepted:
                 await self._write_waiting()
             else:
-                self._more.clear()
-                await self._more.wait()
+                self._output_added.clear()
+                await self._output_added.wait()
 
     async def _write_urgent(self) -> None:
         frame = self._urgent.popleft()
@@ -270,6 +270,6 @@ class ControlInterface:
     async def _write_waiting(self) -> None:
         item = self._waiting.popleft()
         self._waiting_bytes -= len(item.frame)
-        self._less.set()
+        self._space_freed.set()
         if not await self._writer.write(item.frame):
             self._drop(item)

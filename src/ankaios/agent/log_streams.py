@@ -18,7 +18,7 @@ from ankaios.common.pb.grpc_api_pb2 import LogEntriesResponse, LogsStopResponse,
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.runtimes.runtime_connector import LogOptions, RuntimeConnector
 
-_MESSAGES_UNDER_WAY = 4
+_MAX_UNSENT = 4
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class LogCollection:
         self._name = name
         self._outbox = outbox
         self._splitter = LineSplitter()
-        self._room = asyncio.Semaphore(_MESSAGES_UNDER_WAY)
+        self._unsent_limit = asyncio.Semaphore(_MAX_UNSENT)
 
     async def run(self, connector: RuntimeConnector, runtime_id: str, options: LogOptions) -> None:
         """Collect the logs. A failure is reported as the last line, like the error output of a container engine."""
@@ -109,9 +109,9 @@ class LogCollection:
 
     async def _send(self, lines: Iterable[str]) -> None:
         for response in as_responses(self._name, lines):
-            await self._room.acquire()
+            await self._unsent_limit.acquire()
             entries = LogEntriesResponse(requestId=self._request_id, logEntriesResponse=response)
-            self._outbox.put_transient(ToServer(logEntriesResponse=entries), self._room.release)
+            self._outbox.put_transient(ToServer(logEntriesResponse=entries), self._unsent_limit.release)
 
     def stop(self) -> None:
         """Report that there are no more logs."""

@@ -138,7 +138,7 @@ class WorkloadOperations:
         for name in plan.drop:
             self._decide(self._scheduler.drop(name))
         for name in plan.keep:
-            with self._isolated(self._facade.workloads[name].current):
+            with self._isolated(self.workloads[name].current):
                 self._keep(name)
         for instance in plan.removed:
             self.report(instance, REMOVED)
@@ -171,7 +171,7 @@ class WorkloadOperations:
 
     def _adapted(self, operation: Operation) -> Operation:
         """Apply the operation to the existing instance: after a failed update, the server may name another one."""
-        workload = self._facade.workloads.get(operation.name)
+        workload = self.workloads.get(operation.name)
         if workload is None or operation.name in self.waiting:
             return operation
         match operation:
@@ -187,7 +187,7 @@ class WorkloadOperations:
     def _keep(self, name: str) -> None:
         """Continue an unchanged workload, cancel its waiting stop, and report its state, which the server has lost."""
         self._decide(self._scheduler.drop(name))
-        workload = self._facade.workloads[name]
+        workload = self.workloads[name]
         if (state := workload.last_state) is not None:
             self._states.store(workload.current, REMOVED)  # transition rules must not apply to the cancelled stop
             self.report(workload.current, state)
@@ -203,7 +203,7 @@ class WorkloadOperations:
                 self._execute(operation)
 
     def _execute(self, operation: Operation) -> None:
-        workload = self._facade.workloads.get(operation.name)
+        workload = self.workloads.get(operation.name)
         match operation:
             case CreateOperation(spec) if workload is not None:
                 workload.update(spec)
@@ -230,7 +230,7 @@ class WorkloadOperations:
 
     def _report_unowned(self, instance: InstanceName, unless: InstanceName | None = None) -> None:
         """Report an instance as removed that no task owns, because no task will report it."""
-        workload = self._facade.workloads.get(instance.workload)
+        workload = self.workloads.get(instance.workload)
         if instance != unless and not (workload is not None and workload.owns(instance)):
             self.report(instance, REMOVED)
 

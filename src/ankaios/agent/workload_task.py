@@ -48,8 +48,8 @@ from ankaios.agent.core.workload_events import (
     Start,
     Started,
     StartFailed,
-    StartHasNoRoom,
     StartImpossible,
+    StartLacksSpace,
     StateSeen,
     StopHealthChecks,
     Unwatch,
@@ -253,7 +253,7 @@ class WorkloadTask:
                 extras = Extras(interface, files, reuse, self._grants, environment)
                 return Started(await connector.create_workload(spec, extras), asyncio.get_running_loop().time())
         except DiskFull as error:
-            return StartHasNoRoom(str(error))
+            return StartLacksSpace(str(error))
         except Rejected as error:  # also files that can never be written
             return StartImpossible(str(error))
         except Unavailable as error:

@@ -147,9 +147,9 @@ class RuntimeManager:
         """
         plan = Plan()
         held = dict(self._held.get(runtime, {}))  # a copy: after an error, the runtime is listed again
-        strays = [item for item in found if not (_in_hand(item, managed) or _is_awaited(item, waiting))]
-        strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
-        for item in strays:
+        unmanaged = [item for item in found if not (_is_managed(item, managed) or _is_awaited(item, waiting))]
+        unmanaged.sort(key=lambda item: _is_exact(item, held), reverse=True)
+        for item in unmanaged:
             spec = held.pop(item.instance_name.workload, None)
             if spec is None and self.keeps_unlisted:
                 self._kept[item.instance_name.workload] = item
@@ -213,7 +213,7 @@ class RuntimeManager:
             self._hold_or_create(spec, plan)
 
 
-def _in_hand(item: Found, managed: Mapping[str, Managed]) -> bool:
+def _is_managed(item: Found, managed: Mapping[str, Managed]) -> bool:
     work = managed.get(item.instance_name.workload)
     return work is not None and work.owns(item.instance_name, item.runtime)
 

@@ -92,7 +92,7 @@ class StartImpossible(Struct, frozen=True):
     why: str
 
 
-class StartHasNoRoom(Struct, frozen=True):
+class StartLacksSpace(Struct, frozen=True):
     """The disk is full. A retry succeeds when there is space again."""
 
     why: str
@@ -136,7 +136,7 @@ Outcome = (
     Started
     | StartFailed
     | StartImpossible
-    | StartHasNoRoom
+    | StartLacksSpace
     | StartBroken
     | WatchFailed
     | Deleted

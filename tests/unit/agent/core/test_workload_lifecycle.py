@@ -37,8 +37,8 @@ from ankaios.agent.core.workload_events import (
     StartBroken,
     Started,
     StartFailed,
-    StartHasNoRoom,
     StartImpossible,
+    StartLacksSpace,
     StateSeen,
     StopHealthChecks,
     Unwatch,
@@ -151,7 +151,7 @@ def test_what_can_never_work_is_not_tried_again() -> None:
 def test_what_had_no_room_on_the_disk_is_tried_again_soon_and_for_ever() -> None:
     w = Workload(CAMERA)
     for _ in range(20):
-        w, effects = reduce(w, StartHasNoRoom("full"))
+        w, effects = reduce(w, StartLacksSpace("full"))
         retry = effects.pop()
         assert effects == [
             RemoveFiles(NAME),
