@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ankaios.agent import server_link, workload_task
-from ankaios.agent.core import dependencies, outgoing_queue, workload_lifecycle
+from ankaios.agent.core import dependencies, workload_lifecycle
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.followed_state import FollowedState
 from ankaios.agent.core.workload_events import Deleted, Identified
@@ -194,7 +194,7 @@ FAULTS = (
     DeliberateFault("every third watch is missing", WorkloadTask, "_watch", _every(3, lambda *_: None)),
     DeliberateFault(
         "states are lost while there is no connection",
-        outgoing_queue.OutgoingQueue,
+        Outbox,
         "put_state",
         _every(4, lambda *_: None),
     ),

@@ -12,13 +12,13 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ankaios.agent.devices import AgentDevices, DeviceProvider
 from ankaios.agent.load_reporter import LoadReporter
-from ankaios.agent.observer import AgentObserver, NoObserver
+from ankaios.agent.observer import AgentObserver
 from ankaios.agent.resource_monitor import ResourceMonitor
 from ankaios.agent.run_folder import RunFolder
 from ankaios.agent.server_link import LINK_CAPACITY, LinkChannel, Outbox, ServerLink, agent_hello
@@ -33,8 +33,8 @@ from ankaios.common.service_manager import (
     notify,
     send_watchdog_pings,
 )
-from ankaios.common.supervision import Supervisor
-from ankaios.middleware.connecting import ConnectionSettings, VersionRefused
+from ankaios.common.supervision import Supervisor, first_error
+from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.runtimes.connectors import Connectors
 from ankaios.runtimes.podman.early_listing import EarlyListing
 from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
@@ -42,14 +42,11 @@ from ankaios.runtimes.registry import RUNTIME_NAMES, make_connectors
 if TYPE_CHECKING:
     from ankaios.agent.agent_manager import AgentManager
     from ankaios.agent.core.offline_state import OfflineState
-    from ankaios.agent.metrics import AgentMetrics
 
-SETTLING = 1.0  # seconds until the start counts as finished
+START_DURATION = 1.0  # seconds until the start counts as finished
 HELLO_LIMIT = 0.05  # seconds in which the hello can be sent before the rest of the agent is loaded
-DEVICES_LATER = 0.1
-OFFLINE_LOOK = 0.2
-
-E = TypeVar("E", VersionRefused, StartupFailed)
+DEVICES_DELAY = 0.1
+OFFLINE_POLL = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +65,15 @@ async def run_agent(
     """Run until cancelled. If a server rejects the protocol version, `StartupFailed` is raised, at any time."""
     settings = _with_usable_state_dir(settings)
     folder = RunFolder(settings.run_folder, settings.name)
-    folder.prepare(settings.run_folder)
+    folder.prepare()
     connection = ConnectionSettings(settings.server_url, _security(settings))
-    observer, end_metrics = await _start_metrics(settings)
-    if observer is not None:
-        _measure(connectors, observer)
+    observer, end_metrics = await _start_metrics(settings, connectors)
     try:
-        await _run(settings, connection, connectors, folder, devices_of(settings), chance, observer or NoObserver())
+        await _run(settings, connection, connectors, folder, devices_of(settings), chance, observer)
     except BaseExceptionGroup as group:
-        raise _failed_start(group) or group from None
+        # An error that a user can correct, such as a version mismatch or an invalid certificate, is logged in one line.
+        failed_start = group.subgroup(StartupFailed)
+        raise group if failed_start is None else first_error(failed_start) from None
     finally:
         end_metrics()
         await connectors.close()
@@ -96,31 +93,20 @@ def _with_usable_state_dir(settings: AgentSettings) -> AgentSettings:
     return settings
 
 
-async def _start_metrics(settings: AgentSettings) -> "tuple[AgentMetrics | None, Callable[[], None]]":
-    """Return None if metrics are disabled; their modules are not loaded then."""
+async def _start_metrics(settings: AgentSettings, connectors: Connectors) -> tuple[AgentObserver, Callable[[], None]]:
+    """Return what counts the events, and the function that ends it. The modules are loaded if metrics are enabled."""
     if settings.metrics is None:
-        return None, lambda: None
+        return AgentObserver(), lambda: None
+    from ankaios.agent.measured_connector import MeasuredConnector
     from ankaios.agent.metrics import AgentMetrics
     from ankaios.common.metrics import metrics_of
     from ankaios.common.metrics_endpoint import start_metrics
 
     metrics = AgentMetrics()
     metrics.tasks.read = lambda: {(): len(asyncio.all_tasks())}
-    return metrics, await start_metrics(settings.metrics, metrics_of(metrics))
-
-
-def _measure(connectors: Connectors, metrics: "AgentMetrics") -> None:
-    from ankaios.agent.measured_connector import MeasuredConnector
-
+    end = await start_metrics(settings.metrics, metrics_of(metrics))
     connectors.wrap(lambda connector: MeasuredConnector(connector, metrics))
-
-
-def _failed_start(group: BaseExceptionGroup[BaseException]) -> StartupFailed | None:
-    """Return the error that a user can correct, such as a version mismatch or an invalid certificate, for one line."""
-    if (refused := group.subgroup(VersionRefused)) is not None:
-        return StartupFailed("Ankaios version mismatch", _first(refused).text)
-    failed = group.subgroup(StartupFailed)
-    return None if failed is None else _first(failed)
+    return metrics, end
 
 
 async def _run(
@@ -151,7 +137,7 @@ async def _run(
         tasks.keep_running("the agent manager", lambda: manager.run(inbox))
         tasks.keep_running("the devices", lambda: _run_devices(manager), devices.broken)
         tasks.keep_running("the watchdog", send_watchdog_pings)
-        asyncio.get_running_loop().call_later(SETTLING, _settle_memory)
+        asyncio.get_running_loop().call_later(START_DURATION, _settle_memory)
         dump_traceback_on_abort()
         notify(READY)
 
@@ -161,8 +147,7 @@ def _prepare_offline_start(folder: Path, seconds: int, manager: "AgentManager", 
 
     store = OfflineStore(folder, manager.name)
     stored = store.load()
-    manager.store_offline_state(store.put)
-    tasks.keep_running("the state file", store.run)
+    manager.use_offline_store(store)
     if stored is not None:
         tasks.run_once("the start without a server", lambda: _start_offline(manager, stored, seconds))
 
@@ -173,13 +158,13 @@ async def _start_offline(manager: "AgentManager", stored: "OfflineState", second
     while manager.is_connected:
         if manager.has_workloads:
             return
-        await asyncio.sleep(OFFLINE_LOOK)
+        await asyncio.sleep(OFFLINE_POLL)
     manager.start_offline(stored, seconds)
 
 
 async def _run_devices(manager: "AgentManager") -> None:
     """Load the devices after the connection is started, so that loading does not delay the connection."""
-    await asyncio.sleep(DEVICES_LATER)
+    await asyncio.sleep(DEVICES_DELAY)
     await manager.run_devices()
 
 
@@ -187,11 +172,6 @@ def _settle_memory() -> None:
     """Exclude the objects that exist now from garbage collection, because they stay in use."""
     gc.collect()
     gc.freeze()
-
-
-def _first(group: BaseExceptionGroup[E]) -> E:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 def _security(settings: AgentSettings) -> PemMaterial | None:
@@ -220,7 +200,7 @@ def devices_for(settings: AgentSettings) -> DeviceProvider:
 async def _run_alone(settings: AgentSettings, early: EarlyListing | None) -> None:
     """Wait until no other agent of this name runs. After a wait, the early listing is outdated and dropped."""
     folder = RunFolder(settings.run_folder, settings.name)
-    folder.prepare(settings.run_folder)
+    folder.prepare()
     if await folder.lock() and early is not None:
         early.drop()
     try:

@@ -1,8 +1,8 @@
 """Handles the messages of the server.
 
-Input: messages of the server, requests of workloads. Output: plans for `WorkloadOperations`, responses to workloads,
-messages to the server. No function of this module waits; long operations run in separate tasks. The module owns the
-task that reports the known workloads to a new server.
+Input: messages of the server. Output: plans for `WorkloadOperations`, responses to workloads, messages to the server.
+No function of this module waits; long operations run in separate tasks. The module owns the task that reports the known
+workloads to a new server.
 """
 
 import asyncio
@@ -10,12 +10,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from ankaios.agent.control_callbacks import ControlCallbacks
-from ankaios.agent.core.offline_state import AssignedWorkloads, OfflineState
-from ankaios.agent.core.open_requests import OpenRequests
 from ankaios.agent.core.runtime_manager import Found, RuntimeManager
 from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.listings import Listings
@@ -29,7 +25,7 @@ from ankaios.agent.workload_operations import WorkloadOperations
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import PENDING_STARTING
 from ankaios.common.messages import REQUEST_ID_SEPARATOR
-from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Response
+from ankaios.common.pb.ank_base_pb2 import Response
 from ankaios.common.pb.grpc_api_pb2 import (
     DeviceUpdate,
     FromServer,
@@ -51,7 +47,10 @@ from ankaios.common.workload import InstanceName
 from ankaios.devices.host import DeviceHost
 from ankaios.runtimes.connectors import Connectors
 
-REQUESTS_UNDER_WAY = 20
+if TYPE_CHECKING:
+    from ankaios.agent.core.offline_state import OfflineState
+    from ankaios.agent.offline_store import OfflineStore
+
 LISTING_LIMIT = 1.5
 
 log = logging.getLogger(__name__)
@@ -73,24 +72,21 @@ class AgentManager:
     ) -> None:
         self.name = name
         self.is_connected = False
+        self.has_workloads = False  # received from the server
         self._devices = devices
         self._outbox = outbox
         self._load = load
         self._tasks = tasks
         self._runtimes = tuple(connectors)
         self._planner = RuntimeManager(self._runtimes)
-        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, self._callbacks, tasks, chance)
+        self._work = WorkloadOperations(name, connectors, folder, devices, outbox, tasks, chance)
         self._logs = LogStreams(self._log_source, outbox, tasks)
         self._usage = UsageReporter(self._processes, outbox, tasks)
         self._listings = Listings(self._work.existing_workloads, self._listed, self._report_delay, tasks)
         self._answer: asyncio.Task[None] | None = None
         self._session_is_new = False
-        self._is_welcome = False
-        self._requests = OpenRequests()
         self._lost_at = ""
-        self._assigned = AssignedWorkloads()
-        self._device_update = b""
-        self._store: Callable[[OfflineState], None] | None = None
+        self._offline_store: OfflineStore | None = None
 
     async def run(self, inbox: LinkChannel) -> None:
         """[impl->swdd~agent-uses-async-channels~1]"""
@@ -157,20 +153,19 @@ class AgentManager:
     def _server_hello(self, message: ServerHello) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         forgotten = self._begin_session()
-        self._is_welcome = True
+        self.has_workloads = True
         plan = self._planner.server_hello(
             added, self._work.workloads, self._work.waiting, keep_unlisted=message.keepUnlisted
         )
         if message.keepUnlisted:  # the stored assignment is kept as well
             log.warning("the server has lost a part of its state: workloads that it does not list are not deleted")
-        else:
-            self._assigned.replace(added)
-            self._store_state()
+        elif self._offline_store is not None:
+            self._offline_store.assign(added)
         self._work.apply(plan)
         self._work.recheck(forgotten)
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
-        for request in self._requests.repeat(self._lost_at):
-            self._outbox.put(ToServer(request=request))
+        for workload in self._work.workloads.values():
+            workload.interface.repeat_requests(self._lost_at)
 
     def _begin_session(self) -> set[str]:
         """Drop the states of other agents at the first message of a session, because the server sends them again."""
@@ -190,7 +185,7 @@ class AgentManager:
         """A new server requests this before its hello, so that it can keep earlier placements."""
         if self._answer is not None:
             self._answer.cancel()
-        unknown = self._planner.unlisted() if self._is_welcome else self._runtimes
+        unknown = self._planner.unlisted() if self.has_workloads else self._runtimes
         known = self._work.known_instances()
         name = "the report of the known workloads"
         self._answer = self._tasks.run_once(name, lambda: self._list_and_send(known, unknown))
@@ -216,95 +211,53 @@ class AgentManager:
     def _update_workload(self, message: UpdateWorkload) -> None:
         added = [added_workload_from_pb(item) for item in message.addedWorkloads]
         deleted = [deleted_workload_from_pb(item) for item in message.deletedWorkloads]
-        self._assigned.update(added, deleted)
-        self._store_state()
+        if self._offline_store is not None:
+            self._offline_store.update(added, deleted)
         plan = self._planner.update_workload(added, deleted, self._work.workloads, self._work.waiting)
         self._work.apply(plan)
         self._listings.hurry(self._planner.awaited())
 
     def _update_workload_state(self, message: UpdateWorkloadState) -> None:
         states = [workload_state_from_pb(item) for item in message.workloadStates]
-        self._store_state_later(name.workload for name, _ in states)
         self._work.recheck(self._begin_session() | self._work.update_states(states))
+        if self._offline_store is not None:
+            self._offline_store.states_changed(name.workload for name, _ in states)
 
     # --- starting without a server ------------------------------------------------------------------------------------
 
-    @property
-    def has_workloads(self) -> bool:
-        """Whether the server has sent the workloads of this agent."""
-        return self._is_welcome
+    def use_offline_store(self, store: "OfflineStore") -> None:
+        """Store what is needed for a start without a server, and each change of it."""
+        self._offline_store = store
+        self._tasks.keep_running("the state file", lambda: store.run(self._work.states_of))
 
-    def store_offline_state(self, store: Callable[[OfflineState], None]) -> None:
-        """Set the function that is called with each changed state."""
-        self._store = store
-
-    def start_offline(self, stored: OfflineState, seconds: int) -> None:
+    def start_offline(self, stored: "OfflineState", seconds: int) -> None:
         """Start the stored workloads. When a server connects, its list applies, and unchanged workloads are kept."""
-        if self._is_welcome:
+        if self.has_workloads:
             return
         log.warning("no server for %d s: starting %d stored workloads", seconds, len(stored.workloads))
-        self._assigned.replace(stored.workloads)
         if stored.devices:
-            self._device_update = stored.devices
             self._devices.handle(DeviceUpdate.FromString(stored.devices))
         self._work.update_states([(known.name, known.state) for known in stored.states])
         self._work.apply(self._planner.server_hello(stored.workloads, self._work.workloads, self._work.waiting))
         self._listings.begin(self._planner.unlisted(), self._planner.awaited())
 
     def _receive_device_update(self, update: DeviceUpdate) -> None:
-        if update.complete:
-            configurations = DeviceUpdate(complete=True, configurations=update.configurations)
-            self._device_update = configurations.SerializeToString(deterministic=True)
-            self._store_state()
+        if update.complete and self._offline_store is not None:
+            self._offline_store.put_devices(update)
         self._devices.handle(update)
 
-    def _store_state_later(self, changed: Iterable[str]) -> None:
-        """Store the state if an own workload depends on one of the changed workloads."""
-        if self._store is None:
-            return
-        needed = {name for spec in self._assigned.specs.values() for name in spec.dependencies}
-        if not needed.isdisjoint(changed):
-            asyncio.get_running_loop().call_soon(self._store_state)
-
-    def _store_state(self) -> None:
-        if self._store is None or not self._is_welcome:
-            return
-        workloads = tuple(self._assigned.specs.values())
-        state = OfflineState(self.name, workloads, devices=self._device_update)
-        self._store(replace(state, states=self._work.foreign_states(state.dependencies)))
-
-    def _response(self, received: Response) -> None:
+    def _response(self, response: Response) -> None:
         """[impl->swdd~agent-uses-id-prefix-forward-control-interface-response-correct-workload~1]
         [impl->swdd~agent-remove-id-prefix-forwarding-control-interface-response~1]
         """
-        full_id = received.requestId
-        response = self._requests.for_workload(received)
-        if response is None:
-            return
+        full_id = response.requestId
         name, _, response.requestId = full_id.partition(REQUEST_ID_SEPARATOR)
         workload = self._work.workloads.get(name)
-        if workload is not None and workload.deliver(response):
+        if workload is not None and workload.interface.deliver(response):
             return
-        self._requests.forget(full_id)
         log.warning("a response is dropped: the workload '%s' has no control interface", name)
         if response.HasField("logEntriesResponse"):
-            self._cancel_logs(full_id)
-
-    def _callbacks(self) -> ControlCallbacks:
-        """Each control interface has a separate limit of requests that wait for the server."""
-        room = asyncio.Semaphore(REQUESTS_UNDER_WAY)
-
-        async def forward(request: Request) -> None:
-            await room.acquire()
-            self._requests.sent(request)
-            self._outbox.put(ToServer(request=request), room.release)
-
-        return ControlCallbacks(forward, self._cancel_logs, self._outbox.observer.request_denied)
-
-    def _cancel_logs(self, full_id: str) -> None:
-        """Cancel a log request whose entries are not read."""
-        self._requests.forget(full_id)
-        self._outbox.put(ToServer(request=Request(requestId=full_id, logsCancelRequest=LogsCancelRequest())))
+            self._outbox.cancel_logs(full_id)
 
     def _log_source(self, name: str) -> LogSource | None:
         workload = self._work.workloads.get(name)
@@ -329,7 +282,7 @@ class AgentManager:
 
     def _living(self) -> Collection[str] | None:
         """Return None until the server has sent all workloads and all runtimes are listed."""
-        is_known = self._is_welcome and not self._planner.unlisted() and not self._planner.keeps_unlisted
+        is_known = self.has_workloads and not self._planner.unlisted() and not self._planner.keeps_unlisted
         return set(map(str, self._work.instances())) if is_known else None
 
 

@@ -10,7 +10,6 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,16 @@ log = logging.getLogger(__name__)
 
 
 class RecordFile:
-    """One line for each record or amendment: a checksum and JSON. The file is rewritten when it becomes too long."""
+    """One line for each record or amendment: a checksum and JSON.
+
+    The file is written again with the present records when it is too long or damaged, also by a failed write: otherwise
+    the next record would become a part of an incomplete line.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines = 0
-        self.is_damaged = False
+        self._is_damaged = False
         self._is_failing = False
 
     def read(self) -> Iterator[StateRecord]:
@@ -56,25 +59,26 @@ class RecordFile:
             return
         except OSError as error:
             self._failed(error)
-        self.is_damaged = damaged > 0
         if damaged:
+            self._is_damaged = True
             log.warning("%d of %d records in '%s' are damaged and ignored", damaged, self._lines, self._path)
 
-    def append(self, record: StateRecord) -> None:
-        with self._reported_failure():
-            self._write(self._path, "ab", [record])
+    def store(self, record: StateRecord, present: Iterable[StateRecord]) -> None:
+        """Append the record, or write the present records again, which contain it."""
+        try:
+            if self._is_damaged or self._lines > MOST_LINES:
+                self._rewrite(present)
+            else:
+                self._write(self._path, "ab", [record])
+            self._is_damaged = self._is_failing = False
+        except OSError as error:
+            self._failed(error)
 
-    @property
-    def is_long(self) -> bool:
-        return self._lines > MOST_LINES
-
-    def replace(self, records: Iterable[StateRecord]) -> None:
+    def _rewrite(self, records: Iterable[StateRecord]) -> None:
         self._lines = 0
         draft = self._path.with_name(self._path.name + ".new")
-        with self._reported_failure():
-            self._write(draft, "wb", records)
-            draft.replace(self._path)
-            self.is_damaged = False
+        self._write(draft, "wb", records)
+        draft.replace(self._path)
 
     def _write(self, path: Path, mode: str, records: Iterable[StateRecord]) -> None:
         with open(path, mode, opener=_open_private) as file:
@@ -82,18 +86,10 @@ class RecordFile:
                 file.write(_encoded(record))
                 self._lines += 1
 
-    @contextmanager
-    def _reported_failure(self) -> Iterator[None]:
-        try:
-            yield
-            self._is_failing = False
-        except OSError as error:
-            self._failed(error)
-
     def _failed(self, error: OSError) -> None:
         if not self._is_failing:
             log.warning("records of workloads are not stored in '%s': %s", self._path, error.strerror)
-        self._is_failing = True
+        self._is_damaged = self._is_failing = True
 
 
 def _encoded(record: StateRecord) -> bytes:
@@ -126,8 +122,6 @@ class AgentRecords:
         self._is_wanted = False
         for record in self._file.read():
             self._records.amend(record)
-        if self._file.is_damaged:  # else the next record would become a part of an incomplete line
-            self._file.replace(self._records)
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)
@@ -137,22 +131,16 @@ class AgentRecords:
         record = StateRecord(name, self.now_ms(), state)
         kept = self._records.add(record)
         if kept is record:
-            self._store(record)
+            self._file.store(record, self._records)
         return kept.time_ms
 
     def detail(self, name: InstanceName, **details: Any) -> None:
         """Add details to the last state of the instance, and send them to the server."""
         record = self._records.detail(name, **details)
         if record is not None:
-            self._store(record)
+            self._file.store(record, self._records)
             if self._is_wanted:
                 self._send([record])
-
-    def _store(self, record: StateRecord) -> None:
-        if self._file.is_long:
-            self._file.replace(self._records)
-        else:
-            self._file.append(record)
 
     def disconnected(self) -> None:
         self._is_wanted = False

@@ -1,19 +1,19 @@
 """The control interface of one workload: two FIFOs and one session.
 
 Input: frames from the workload, responses from the server. Output: requests to the server, frames to the workload. The
-module owns the FIFOs and the messages that wait for a slow workload. Each interface has separate tasks and limits, so
-that a misbehaving workload does not affect others.
+module owns the FIFOs, the pending requests, and the messages that wait for a slow workload. Each interface has separate
+tasks and limits, so that a misbehaving workload does not affect others.
 """
 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.authorizer import Authorizer
 from ankaios.agent.core.control_session import (
     ACCEPTED,
@@ -32,17 +32,21 @@ from ankaios.agent.core.control_session import (
     response_message,
 )
 from ankaios.agent.core.framing import FrameDecoder, Garbage, encode
-from ankaios.agent.core.unanswered_requests import LONGEST_WAIT, UnansweredRequests
+from ankaios.agent.core.health import HealthResult
+from ankaios.agent.core.pending_requests import LONGEST_WAIT, PendingRequests
 from ankaios.agent.fifo import FifoReader, FifoWriter, is_fifo_at, make_fifo
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.tree_removal import remove_tree
 from ankaios.common.messages import REQUEST_ID_SEPARATOR, error_response
-from ankaios.common.pb.ank_base_pb2 import Response
+from ankaios.common.pb.ank_base_pb2 import Request, Response
+from ankaios.common.pb.grpc_api_pb2 import ToServer
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import WorkloadSpec
 
 MAX_WAITING = 1024
 MAX_WAITING_BYTES = 8 * 1024 * 1024
 MAX_WARNINGS = 20
+MAX_QUEUED_REQUESTS = 20
 _FRAMES_AT_ONCE = 32
 
 log = logging.getLogger(__name__)
@@ -54,15 +58,23 @@ class _Outgoing(Struct, frozen=True):
 
 
 class ControlInterface:
-    def __init__(self, spec: WorkloadSpec, folder: Path, callbacks: ControlCallbacks, tasks: Supervisor) -> None:
-        """Raises OSError if the FIFOs cannot be created.
+    def __init__(
+        self,
+        spec: WorkloadSpec,
+        folder: Path,
+        outbox: Outbox,
+        notified: Callable[[HealthResult], None],
+        tasks: Supervisor,
+    ) -> None:
+        """`notified` is called with each health notification. Raises OSError if the FIFOs cannot be created.
 
         [impl->swdd~agent-control-interface-creates-two-pipes-per-workload~1]
         [impl->swdd~agent-create-control-interface-pipes-per-workload~1]
         """
         self.spec = spec
         self.folder = folder
-        self._callbacks = callbacks
+        self._outbox = outbox
+        self._notified = notified
         with suppress(FileExistsError):
             folder.mkdir(mode=0o755)
         self._made = {path: make_fifo(path) for path in (folder / "input", folder / "output")}
@@ -73,9 +85,10 @@ class ControlInterface:
         self._urgent: deque[bytes] = deque()
         self._waiting: deque[_Outgoing] = deque()
         self._waiting_bytes = 0
-        self._more = asyncio.Event()
-        self._less = asyncio.Event()
-        self._unanswered = UnansweredRequests()
+        self._output_added = asyncio.Event()
+        self._space_freed = asyncio.Event()
+        self._requests = PendingRequests()
+        self._queue_slots = asyncio.Semaphore(MAX_QUEUED_REQUESTS)  # requests that wait in the outbox
         self._answered = asyncio.Event()
         self._unread_logs: deque[str] = deque(maxlen=64)
         self._warnings = 0
@@ -103,20 +116,25 @@ class ControlInterface:
             remove_tree(self.folder)  # many files of a workload are removed later, with the folder of the workload
 
     def deliver(self, response: Response) -> None:
-        """Queue a response for the workload, or drop it if the queue is full.
+        """Record a response of the server, and queue what the workload receives.
 
         [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
         """
-        if self._unanswered.answered(response.requestId):
-            self._answered.set()
+        forwarded = self._requests.received(response)
+        self._answered.set()
+        if forwarded is not None:
+            self._queue(forwarded)
+
+    def _queue(self, response: Response) -> None:
+        """Queue a response for the workload, or drop it if the queue is full."""
         is_log = response.HasField("logEntriesResponse")
         item = _Outgoing(encode(response_message(response)), response.requestId if is_log else None)
-        if self._session.dead or not self._has_room(item):
+        if self._session.dead or not self._fits(item):
             self._drop(item)
             return
         self._append(item)
 
-    def _has_room(self, item: _Outgoing) -> bool:
+    def _fits(self, item: _Outgoing) -> bool:
         if len(self._waiting) >= MAX_WAITING:
             return False
         return not self._waiting or self._waiting_bytes + len(item.frame) <= MAX_WAITING_BYTES
@@ -124,13 +142,14 @@ class ControlInterface:
     def _append(self, item: _Outgoing) -> None:
         self._waiting.append(item)
         self._waiting_bytes += len(item.frame)
-        self._more.set()
+        self._output_added.set()
 
     def _drop(self, item: _Outgoing) -> None:
         self._warn("messages are dropped, the workload does not read them")
         if item.log_request is not None and item.log_request not in self._unread_logs:
             self._unread_logs.append(item.log_request)  # more of its entries may still arrive
-            self._callbacks.log_unread(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
+            self._requests.forget(item.log_request)
+            self._outbox.cancel_logs(f"{self.spec.name}{REQUEST_ID_SEPARATOR}{item.log_request}")
 
     def _warn(self, why: str) -> None:
         """Log a limited number of warnings, so that a workload cannot fill the log of the agent."""
@@ -170,7 +189,7 @@ class ControlInterface:
         except Exception as error:
             why = internal_error(f"a message of workload '{self.spec.name}'", error)
             if (request_id := request_id_of(frame)) is not None:
-                self.deliver(error_response(request_id, why))
+                self._queue(error_response(request_id, why))
             return not self._session.dead
 
     async def _receive(self, frame: bytes | Garbage) -> bool:
@@ -183,45 +202,53 @@ class ControlInterface:
                     self._send_urgent(encode(ACCEPTED))
             case Answer(response):
                 if response.error.message == ACCESS_DENIED:
-                    self._callbacks.denied()
+                    self._outbox.observer.request_denied()
                 await self._answer(response)
             case Forward(request):
-                await self._wait_for_answers()
-                self._unanswered.add(request.requestId.partition(REQUEST_ID_SEPARATOR)[2], self._now())
-                # [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
-                await self._callbacks.forward(request)
+                await self._forward(request)
             case Close(reason):
                 self._warn(f"closed: {reason}")
                 self._waiting.clear()
                 self._waiting_bytes = 0
                 self._send_urgent(encode(closed_message(reason)))
             case Notified(result):
-                self._callbacks.notified(result)
+                self._notified(result)
             case Skip(why):
                 self._warn(f"a message is ignored: {why}")
         return not self._session.dead
 
-    async def _wait_for_answers(self) -> None:
-        """Wait, and read nothing from the workload, while too many requests are unanswered."""
-        while self._unanswered.is_full(self._now()):
+    async def _forward(self, request: Request) -> None:
+        """Send the request. While too many are unanswered or queued, wait, and read nothing from the workload.
+
+        [impl->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
+        """
+        while self._requests.is_full(self._now()):
             self._answered.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST_WAIT / 5):
                     await self._answered.wait()
+        await self._queue_slots.acquire()
+        self._requests.sent(request, self._now())
+        self._outbox.put(ToServer(request=request), self._queue_slots.release)
+
+    def repeat_requests(self, since: str) -> None:
+        """Send subscriptions and followed logs to the next server; logs continue at this time (RFC 3339)."""
+        for request in self._requests.repeat(since):
+            self._outbox.put(ToServer(request=request))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
     def _send_urgent(self, frame: bytes) -> None:
         self._urgent.append(frame)
-        self._more.set()
+        self._output_added.set()
 
     async def _answer(self, response: Response) -> None:
         """Queue an answer. While the queue is full, wait and read no requests from the workload."""
         item = _Outgoing(encode(response_message(response)))
-        while not self._has_room(item):
-            self._less.clear()
-            await self._less.wait()
+        while not self._fits(item):
+            self._space_freed.clear()
+            await self._space_freed.wait()
         self._append(item)
 
     async def _write(self) -> None:
@@ -231,8 +258,8 @@ class ControlInterface:
             elif self._waiting and self._session.accepted:
                 await self._write_waiting()
             else:
-                self._more.clear()
-                await self._more.wait()
+                self._output_added.clear()
+                await self._output_added.wait()
 
     async def _write_urgent(self) -> None:
         frame = self._urgent.popleft()
@@ -243,6 +270,6 @@ class ControlInterface:
     async def _write_waiting(self) -> None:
         item = self._waiting.popleft()
         self._waiting_bytes -= len(item.frame)
-        self._less.set()
+        self._space_freed.set()
         if not await self._writer.write(item.frame):
             self._drop(item)

@@ -144,12 +144,12 @@ class FifoWriter:
         self._loop = asyncio.get_running_loop()
         self._fd: int | None = None
         self._rest = memoryview(b"")
-        self._patient = True
-        self._paces = True
+        self._waits_for_reader = True
+        self._waits_until_empty = True
 
     def expect_reader(self) -> None:
         """Wait for the reader again, because the workload has sent data."""
-        self._patient = True
+        self._waits_for_reader = True
 
     async def write(self, frame: bytes) -> bool:
         """Return False if no reader accepted the frame; nothing of it is written then.
@@ -162,12 +162,12 @@ class FifoWriter:
                 await asyncio.sleep(REOPEN_PAUSE)
             with suppress(BrokenPipeError):
                 if self._open():
-                    self._patient = await self._push(frame)
-                    return self._patient
+                    self._waits_for_reader = await self._push(frame)
+                    return self._waits_for_reader
             self._close_end()
-            if not self._patient:
+            if not self._waits_for_reader:
                 break
-        self._patient = False
+        self._waits_for_reader = False
         return False
 
     def _open(self) -> bool:
@@ -184,8 +184,8 @@ class FifoWriter:
     async def _push(self, frame: bytes) -> bool:
         """Write the frame at once when the pipe has space. Return False if it has none within the limit."""
         await self._until_empty()
-        deadline = self._loop.time() + (WRITE_LIMIT if self._patient else 0)
-        while not (self._has_room(len(frame)) and self._write_now(frame)):
+        deadline = self._loop.time() + (WRITE_LIMIT if self._waits_for_reader else 0)
+        while not (self._fits(len(frame)) and self._write_now(frame)):
             if self._loop.time() >= deadline:
                 return False
             await asyncio.sleep(_WRITE_POLL)
@@ -199,13 +199,13 @@ class FifoWriter:
         """
         deadline = self._loop.time() + PACE_LIMIT
         while self._fd is not None and unread_bytes(self._fd):
-            if not self._paces or self._loop.time() >= deadline:
-                self._paces = False
+            if not self._waits_until_empty or self._loop.time() >= deadline:
+                self._waits_until_empty = False
                 return
             await asyncio.sleep(_EMPTY_POLL)
-        self._paces = True
+        self._waits_until_empty = True
 
-    def _has_room(self, size: int) -> bool:
+    def _fits(self, size: int) -> bool:
         if self._fd is None:
             raise BrokenPipeError
         if self._rest:

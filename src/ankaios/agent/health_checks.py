@@ -25,9 +25,7 @@ NATIVE = "native"
 class HealthChecks:
     """`checked` is called with the kind of each check that is finished, and whether it succeeded."""
 
-    def __init__(
-        self, folder: RunFolder, tasks: Supervisor, checked: Callable[[str, bool], None] = lambda check, succeeded: None
-    ) -> None:
+    def __init__(self, folder: RunFolder, tasks: Supervisor, checked: Callable[[str, bool], None]) -> None:
         self._checked = checked
         self._folder = folder.path / "notify"
         self._tasks = tasks

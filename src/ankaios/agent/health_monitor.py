@@ -36,6 +36,9 @@ from ankaios.runtimes.runtime_connector import RuntimeConnector, WorkloadId
 
 HealthSink = Callable[[HealthState], None]
 IMAGE_RETRY = 5.0
+# After these changes, the newest one is reported once in each period, so that a check whose result changes all the time
+# occupies neither the server nor the disk.
+IMMEDIATE_REPORTS, REPORT_PERIOD = 20, 1.0
 NO_IMAGE_CHECK = "the image has no HEALTHCHECK"
 
 
@@ -51,7 +54,7 @@ class HealthMonitor:
         notify: NotifySocket | None,
         tasks: Supervisor,
         sink: HealthSink,
-        checked: Callable[[str, bool], None] = lambda check, succeeded: None,
+        checked: Callable[[str, bool], None],
     ) -> None:
         assert spec.health is not None
         self._spec = spec
@@ -65,7 +68,9 @@ class HealthMonitor:
         self._checks: list[AnyCheck] = checks_of(spec.health)
         self._health = WorkloadHealth()
         self._early_notification: HealthResult | None = None  # received while the checks are prepared
-        self._reported = HealthState(STARTING)
+        self._newest = self._reported = HealthState(STARTING)
+        self._reports_until = 0.0  # grows by one period with each report
+        self._delayed_report: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[int, asyncio.Task[None]] = {}
         self._file_probe = BlockingProbe()
@@ -77,8 +82,9 @@ class HealthMonitor:
         """Stop the checks; the sink is not called any more."""
         self._sink = None
         self._preparation.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._delayed_report):
+            if timer is not None:
+                timer.cancel()
         for task in self._running.values():
             task.cancel()
         if self._notify is not None:
@@ -183,6 +189,20 @@ class HealthMonitor:
         self._schedule()
 
     def _report(self, health: HealthState) -> None:
-        if self._sink is not None and health != self._reported:
-            self._reported = health
-            self._sink(health)
+        self._newest = health
+        if self._delayed_report is None:
+            self._report_newest()
+
+    def _report_newest(self) -> None:
+        self._delayed_report = None
+        if self._sink is None or self._newest == self._reported:
+            return
+        now = self._clock()
+        until = max(self._reports_until, now) + REPORT_PERIOD
+        delay = until - now - IMMEDIATE_REPORTS * REPORT_PERIOD
+        if delay > 0:
+            self._delayed_report = asyncio.get_running_loop().call_later(delay, self._report_newest)
+            return
+        self._reports_until = until
+        self._reported = self._newest
+        self._sink(self._newest)

@@ -16,8 +16,8 @@ from ankaios.common.supervision import Supervisor
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 5.0  # seconds until a runtime that works again is listed
-SILENCE = 3.0
-AFTERWARDS = 0.3
+REPORT_AFTER = 3.0
+POSTPONEMENT = 0.3
 
 log = logging.getLogger(__name__)
 
@@ -65,18 +65,20 @@ class Listings:
     async def _until_answered(self, runtime: str) -> None:
         if runtime in self._postponed:
             with suppress(TimeoutError):
-                async with asyncio.timeout(AFTERWARDS):
+                async with asyncio.timeout(POSTPONEMENT):
                     await self._postponed[runtime].wait()
         pause, attempt = FIRST_PAUSE, 1
         while True:
-            silent = asyncio.get_running_loop().call_later(SILENCE, self._report_delay, runtime, _no_answer(runtime))
+            timer = asyncio.get_running_loop().call_later(
+                REPORT_AFTER, self._report_delay, runtime, _no_answer(runtime)
+            )
             try:
                 found = await self._ask(runtime)
                 break
             except (Rejected, Unavailable) as error:
                 self._report_failure(runtime, attempt, error)
             finally:
-                silent.cancel()
+                timer.cancel()
             await asyncio.sleep(pause)
             pause, attempt = min(2 * pause, LONGEST_PAUSE), attempt + 1
         self._answer(runtime, found)
@@ -88,4 +90,4 @@ class Listings:
 
 
 def _no_answer(runtime: str) -> str:
-    return f"The runtime '{runtime}' has not listed its workloads within {SILENCE:g} s, waiting for it"
+    return f"The runtime '{runtime}' has not listed its workloads within {REPORT_AFTER:g} s, waiting for it"

@@ -7,25 +7,22 @@ stops reading while its entries are not sent.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 
 from ankaios.agent.core.log_splitting import LineSplitter, as_responses
+from ankaios.agent.server_link import Outbox
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import LogEntriesResponse, LogsStopResponse, ToServer
 from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.runtimes.runtime_connector import LogOptions, RuntimeConnector
 
-_MESSAGES_UNDER_WAY = 4
+_MAX_UNSENT = 4
 
 log = logging.getLogger(__name__)
 
 LogSource = tuple[RuntimeConnector, str]
-
-
-class Outlet(Protocol):
-    def put_transient(self, message: ToServer, left: Callable[[], None] | None = None) -> None: ...
 
 
 def options_of(request: base.LogsRequest) -> LogOptions:
@@ -38,9 +35,9 @@ def options_of(request: base.LogsRequest) -> LogOptions:
 
 
 class LogStreams:
-    def __init__(self, source_of: Callable[[str], LogSource | None], outlet: Outlet, tasks: Supervisor) -> None:
+    def __init__(self, source_of: Callable[[str], LogSource | None], outbox: Outbox, tasks: Supervisor) -> None:
         self._source_of = source_of
-        self._outlet = outlet
+        self._outbox = outbox
         self._tasks = tasks
         self._running: dict[str, list[asyncio.Task[None]]] = {}
 
@@ -50,22 +47,18 @@ class LogStreams:
         options = options_of(request)
         running = []
         for name in request.workloadNames:
+            collection = LogCollection(request_id, name, self._outbox)
             # By name: the logs of the current instance are collected.
             source = self._source_of(name.workloadName)
             if source is None:
-                self._stop(request_id, name)  # there are no logs, so the requester must not wait
+                collection.stop()  # there are no logs, so the requester must not wait
             else:
-                running.append(self._begin(request_id, name, source, options))
+                task_name = f"logs of '{name.workloadName}' for {request_id}"
+                running.append(self._tasks.run_once(task_name, partial(collection.run, *source, options)))
         if running:
             self._running[request_id] = running
             for task in running:
                 task.add_done_callback(lambda _: self._forget(request_id))
-
-    def _begin(
-        self, request_id: str, name: base.WorkloadInstanceName, source: LogSource, options: LogOptions
-    ) -> asyncio.Task[None]:
-        task_name = f"logs of '{name.workloadName}' for {request_id}"
-        return self._tasks.run_once(task_name, lambda: self._collect(request_id, name, source, options))
 
     def cancel(self, request_id: str) -> None:
         for task in self._running.pop(request_id, []):
@@ -79,46 +72,49 @@ class LogStreams:
         if all(task.done() for task in self._running.get(request_id, [])):
             self._running.pop(request_id, None)
 
-    async def _collect(
-        self, request_id: str, name: base.WorkloadInstanceName, source: LogSource, options: LogOptions
-    ) -> None:
-        """Collect the logs. A failure is reported as the last line, like the error output of a container engine."""
-        why = ""
-        try:
-            await self._read(request_id, name, source, options)
-        except (Rejected, Unavailable) as error:
-            log.warning("no (more) logs of '%s': %s", name.workloadName, error)
-            why = str(error)
-        except Exception as error:
-            why = internal_error(f"the logs of '{name.workloadName}'", error, "stopping their collection")
-        if why:
-            await self._send(request_id, name, [why], asyncio.Semaphore(_MESSAGES_UNDER_WAY))
-        self._stop(request_id, name)
 
-    async def _read(
-        self, request_id: str, name: base.WorkloadInstanceName, source: LogSource, options: LogOptions
-    ) -> None:
-        connector, runtime_id = source
-        splitter, room = LineSplitter(), asyncio.Semaphore(_MESSAGES_UNDER_WAY)
-        pieces = connector.logs(runtime_id, options)
+class LogCollection:
+    """The logs of one workload for one request."""
+
+    def __init__(self, request_id: str, name: base.WorkloadInstanceName, outbox: Outbox) -> None:
+        self._request_id = request_id
+        self._name = name
+        self._outbox = outbox
+        self._splitter = LineSplitter()
+        self._unsent_limit = asyncio.Semaphore(_MAX_UNSENT)
+
+    async def run(self, connector: RuntimeConnector, runtime_id: str, options: LogOptions) -> None:
+        """Collect the logs. A failure is reported as the last line, like the error output of a container engine."""
+        failure = []
+        try:
+            await self._read(connector.logs(runtime_id, options))
+        except (Rejected, Unavailable) as error:
+            log.warning("no (more) logs of '%s': %s", self._name.workloadName, error)
+            failure = [str(error)]
+        except Exception as error:
+            what = f"the logs of '{self._name.workloadName}'"
+            failure = [internal_error(what, error, "stopping their collection")]
+        await self._send([*self._splitter.finish(), *failure])
+        self.stop()
+
+    async def _read(self, pieces: AsyncIterator[bytes]) -> None:
         try:
             async for piece in pieces:
-                await self._send(request_id, name, splitter.feed(piece), room)
-                if splitter.overflowed:
+                await self._send(self._splitter.feed(piece))
+                if self._splitter.overflowed:
                     return
         finally:
             if hasattr(pieces, "aclose"):
                 await pieces.aclose()
-        await self._send(request_id, name, splitter.finish(), room)
 
-    async def _send(
-        self, request_id: str, name: base.WorkloadInstanceName, lines: Iterable[str], room: asyncio.Semaphore
-    ) -> None:
-        for response in as_responses(name, lines):
-            await room.acquire()
-            entries = LogEntriesResponse(requestId=request_id, logEntriesResponse=response)
-            self._outlet.put_transient(ToServer(logEntriesResponse=entries), room.release)
+    async def _send(self, lines: Iterable[str]) -> None:
+        for response in as_responses(self._name, lines):
+            await self._unsent_limit.acquire()
+            entries = LogEntriesResponse(requestId=self._request_id, logEntriesResponse=response)
+            self._outbox.put_transient(ToServer(logEntriesResponse=entries), self._unsent_limit.release)
 
-    def _stop(self, request_id: str, name: base.WorkloadInstanceName) -> None:
-        stop = LogsStopResponse(requestId=request_id, logsStopResponse=base.LogsStopResponse(workloadName=name))
-        self._outlet.put_transient(ToServer(logsStopResponse=stop))
+    def stop(self) -> None:
+        """Report that there are no more logs."""
+        response = base.LogsStopResponse(workloadName=self._name)
+        stop = LogsStopResponse(requestId=self._request_id, logsStopResponse=response)
+        self._outbox.put_transient(ToServer(logsStopResponse=stop))

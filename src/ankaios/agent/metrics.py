@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 
 from ankaios import __version__
+from ankaios.agent.observer import AgentObserver
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.metrics import Counter, Gauge, Histogram
@@ -33,7 +34,7 @@ class _Instance:
         self.has_exited = False
 
 
-class AgentMetrics:
+class AgentMetrics(AgentObserver):
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._instances: dict[InstanceName, _Instance] = {}

@@ -8,12 +8,9 @@ nothing else. An agent that is not root is not permitted to do that; it uses a h
 
 import asyncio
 import os
-import queue
 import socket
 import sys
-import threading
-from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ankaios.agent.namespace_helper import CLONE_NEWNET, enter_namespace, new_socket
@@ -24,8 +21,6 @@ HELPER = "import sys; sys.path.append(sys.argv[1]); from ankaios.agent import na
 HELPER_LIMIT = 5.0
 PACKAGES = Path(__file__).parents[2]
 
-Request = tuple[CheckTarget, int, Callable[[socket.socket | OSError], None]]
-
 
 class NamespaceUnavailable(Unavailable):
     """The network of the workload cannot be reached; the text contains the reason."""
@@ -35,8 +30,7 @@ class NamespaceSockets:
     """Owns the thread, which is started for the first socket in another namespace."""
 
     def __init__(self) -> None:
-        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sockets in namespaces")
         self._own = os.stat("/proc/self/ns/net")  # noqa: PTH116
         self._needs_helper = False
 
@@ -45,7 +39,8 @@ class NamespaceSockets:
             if self._is_own(target):
                 return new_socket(family)
             if not self._needs_helper:
-                return await self._open_in_thread(target, family)
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._thread, socket_in_namespace, target, family)
         except PermissionError:
             self._needs_helper = True
         except OSError as error:
@@ -55,38 +50,6 @@ class NamespaceSockets:
     def _is_own(self, target: CheckTarget) -> bool:
         found = os.stat(f"/proc/{target.pid}/ns/net")  # noqa: PTH116
         return (found.st_dev, found.st_ino) == (self._own.st_dev, self._own.st_ino)
-
-    async def _open_in_thread(self, target: CheckTarget, family: int) -> socket.socket:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="sockets in namespaces", daemon=True)
-            self._thread.start()
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[socket.socket] = loop.create_future()
-
-        def deliver(result: socket.socket | OSError) -> None:
-            with suppress(RuntimeError):  # the agent has ended
-                loop.call_soon_threadsafe(_deliver, answer, result)
-
-        self._requests.put((target, family, deliver))
-        return await answer
-
-    def _serve(self) -> None:
-        while True:
-            target, family, deliver = self._requests.get()
-            try:
-                deliver(socket_in_namespace(target, family))
-            except OSError as error:
-                deliver(error)
-
-
-def _deliver(answer: asyncio.Future[socket.socket], result: socket.socket | OSError) -> None:
-    if answer.done():
-        if isinstance(result, socket.socket):
-            result.close()
-    elif isinstance(result, OSError):
-        answer.set_exception(result)
-    else:
-        answer.set_result(result)
 
 
 def socket_in_namespace(target: CheckTarget, family: int) -> socket.socket:

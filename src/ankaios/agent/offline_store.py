@@ -1,20 +1,27 @@
 """The state file of an agent: written after each change, read at the start.
 
-Input: the newest offline state. Output: the state before a restart, or none. Owns `<state dir>/<agent>.state`. The file
-always has the complete old or new content, also after a power failure. Problems with the file or the folder are logged
-as a warning; the agent then works as without a state folder.
+Input: assigned workloads, the device configurations, and changed states of other agents' workloads. Output: the state
+before a restart, or none. Owns `<state dir>/<agent>.state` and its content. The file always has the complete old or new
+content, also after a power failure. Problems with the file or the folder are logged as a warning; the agent then works
+as without a state folder.
 """
 
 import asyncio
 import logging
 import os
 import stat
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ankaios.agent.core.offline_state import OfflineState, decode_offline_state, encode_offline_state
+from msgspec.structs import replace
+
+from ankaios.agent.core.offline_state import OfflineState, decode_offline_state, encode_offline_state, foreign_states
 from ankaios.common.errors import Rejected
+from ankaios.common.execution_state import ExecutionState
+from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate
 from ankaios.common.trusted_path import owner_fault
+from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 MAX_SIZE = 64 * 1024 * 1024
@@ -29,7 +36,8 @@ class OfflineStore:
         self.path = folder / f"{agent}.state"
         self._folder = folder
         self._agent = agent
-        self._newest: OfflineState | None = None
+        self._workloads: dict[str, WorkloadSpec] = {}
+        self._devices = b""
         self._written: bytes | None = None
         self._changed = asyncio.Event()
         self._warned = ""
@@ -46,21 +54,41 @@ class OfflineStore:
             log.warning("the state file '%s' is ignored: %s", self.path, _reason(error))
             return None
         self._written = data
+        self._workloads, self._devices = {spec.name: spec for spec in state.workloads}, state.devices
         return state
 
-    def put(self, state: OfflineState) -> None:
-        """Write the state soon."""
-        self._newest = state
+    def assign(self, workloads: Iterable[WorkloadSpec]) -> None:
+        """Store the complete list of the server."""
+        self._workloads = {spec.name: spec for spec in workloads}
         self._changed.set()
 
-    async def run(self) -> None:
+    def update(self, added: Iterable[WorkloadSpec], deleted: Iterable[DeletedWorkload]) -> None:
+        for gone in deleted:
+            self._workloads.pop(gone.instance_name.workload, None)
+        self._workloads |= {spec.name: spec for spec in added}
+        self._changed.set()
+
+    def put_devices(self, update: DeviceUpdate) -> None:
+        """Store the device configurations of a complete update."""
+        configurations = DeviceUpdate(complete=True, configurations=update.configurations)
+        self._devices = configurations.SerializeToString(deterministic=True)
+        self._changed.set()
+
+    def states_changed(self, workloads: Iterable[str]) -> None:
+        """Store the states of other agents' workloads if an own workload depends on one of these."""
+        needed = {name for spec in self._workloads.values() for name in spec.dependencies}
+        if not needed.isdisjoint(workloads):
+            self._changed.set()
+
+    async def run(self, states_of: Callable[[Iterable[str]], Mapping[InstanceName, ExecutionState]]) -> None:
+        """Write each change soon. `states_of` returns the known states of these workloads."""
         while True:
             await self._changed.wait()
             await asyncio.sleep(COLLECTING)
             self._changed.clear()
-            if self._newest is None:
-                continue
-            if not await self._write(encode_offline_state(self._newest)):
+            state = OfflineState(self._agent, tuple(self._workloads.values()), devices=self._devices)
+            state = replace(state, states=foreign_states(states_of(state.dependencies), self._agent))
+            if not await self._write(encode_offline_state(state)):
                 await asyncio.sleep(RETRY_PAUSE)
                 self._changed.set()
 

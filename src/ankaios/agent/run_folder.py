@@ -36,19 +36,20 @@ class RunFolder:
     """[impl->swdd~agent-control-interface-pipes-path-naming~1]"""
 
     def __init__(self, base: Path, agent: str) -> None:
+        self._base = base
         self.path = base / f"{agent}_io"
         self._lock: int | None = None
         # No conflict with folders of workloads, whose names contain a dot.
         self._removal = DeferredRemoval(self.path / "removed")
 
-    def prepare(self, base: Path) -> None:
+    def prepare(self) -> None:
         """Create the folder. Only the default run folder is created on demand; a mistyped one is an error."""
         try:
-            if base == default_run_folder():
-                _make_base(base)
-            elif not base.is_dir():
-                raise StartupFailed(_CONTEXT, f"the run folder '{base}' does not exist, create it first")
-            _check_trust(base)
+            if self._base == default_run_folder():
+                _make_base(self._base)
+            elif not self._base.is_dir():
+                raise StartupFailed(_CONTEXT, f"the run folder '{self._base}' does not exist, create it first")
+            _check_trust(self._base)
             self._make()
         except OSError as error:
             raise StartupFailed(_CONTEXT, f"cannot create '{self.path}': {error.strerror}") from error

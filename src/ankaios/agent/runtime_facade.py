@@ -7,9 +7,7 @@ retried.
 
 import asyncio
 import logging
-from collections.abc import Callable
 
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.core.workload_events import Command, Create, Resume
 from ankaios.agent.core.workload_lifecycle import LAST_SLOWER_TRY, retry_limit
@@ -23,7 +21,7 @@ from ankaios.common.execution_state import (
     STOPPING_REQUESTED_AT_RUNTIME,
     ExecutionState,
 )
-from ankaios.common.supervision import Supervisor, internal_error
+from ankaios.common.supervision import internal_error
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
 log = logging.getLogger(__name__)
@@ -32,13 +30,9 @@ log = logging.getLogger(__name__)
 class RuntimeFacade:
     """[impl->swdd~agent-uses-specified-runtime~1]"""
 
-    def __init__(
-        self, agent: str, services: SharedServices, callbacks: Callable[[], ControlCallbacks], tasks: Supervisor
-    ) -> None:
+    def __init__(self, agent: str, services: SharedServices) -> None:
         self._agent = agent
         self._services = services
-        self._callbacks = callbacks
-        self._tasks = tasks
         self._deletions: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}
         self._pausing: dict[tuple[InstanceName, str], asyncio.Task[None]] = {}  # deletions that failed
         self.workloads: dict[str, WorkloadObject] = {}
@@ -104,7 +98,7 @@ class RuntimeFacade:
         self._cancel_retry(key)
         if key not in self._deletions:
             name = f"the deletion of the unneeded '{key[0]}'"
-            self._deletions[key] = self._tasks.run_once(name, lambda: self._delete_until_gone(found))
+            self._deletions[key] = self._services.tasks.run_once(name, lambda: self._delete_until_gone(found))
 
     def _cancel_retry(self, key: tuple[InstanceName, str]) -> None:
         if (task := self._pausing.pop(key, None)) is not None:
@@ -113,9 +107,9 @@ class RuntimeFacade:
     def _begin(self, spec: WorkloadSpec, first: Command) -> WorkloadObject:
         """[impl->swdd~agent-stores-running-workload~1]"""
         self._cancel_retry((spec.instance_name, spec.runtime))
-        workload = WorkloadObject(spec, first, self._services, self._callbacks, self._tasks)
+        workload = WorkloadObject(spec, first, self._services)
         self.workloads[spec.name] = workload
-        self._tasks.run_once(f"workload '{spec.name}'", lambda: self._run(spec.name, workload))
+        self._services.tasks.run_once(f"workload '{spec.name}'", lambda: self._run(spec.name, workload))
         return workload
 
     async def _run(self, name: str, workload: WorkloadObject) -> None:

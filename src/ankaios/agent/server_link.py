@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from ankaios.agent.core.outgoing_queue import OutgoingQueue
-from ankaios.agent.observer import AgentObserver, NoObserver
+from ankaios.agent.core.outgoing_queue import OutgoingMessage, OutgoingQueue
+from ankaios.agent.observer import AgentObserver
 from ankaios.common.channels import Channel
 from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
-from ankaios.common.errors import Unavailable
-from ankaios.common.pb.ank_base_pb2 import Tags
+from ankaios.common.errors import StartupFailed, Unavailable
+from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
 from ankaios.common.workload import InstanceName
 from ankaios.middleware.client import ServerConnection, connect
-from ankaios.middleware.connecting import CannotConnect, ConnectionSettings
+from ankaios.middleware.connecting import CannotConnect, ConnectionSettings, VersionRefused
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server_targets import ServerTargets, server_urls
 
@@ -33,6 +33,7 @@ FIRST_RECONNECT_PAUSE, RECONNECT_PAUSE = 0.02, 1.0
 DELIVERED_AFTER = 5.0
 FOLLOW_TIMEOUT = 2.0
 MAX_FINAL_STATES = 1024
+_LOAD = "load"
 MANY_FAILURES = 10  # the pause has its full length from this number on
 SHORT_SESSION = 10.0  # seconds; shorter sessions that end for the same reason are logged once
 
@@ -94,24 +95,23 @@ class Outbox:
     """An `OutgoingQueue` that one sender can wait for."""
 
     def __init__(self, observer: AgentObserver | None = None) -> None:
-        self.observer: AgentObserver = observer or NoObserver()
+        self.observer = observer or AgentObserver()
         self._queue = OutgoingQueue()
         self._filled = asyncio.Event()
-        self._final_states: dict[InstanceName, tuple[float, ToServer]] = {}
+        self._final_states: dict[InstanceName, tuple[float, OutgoingMessage]] = {}
 
     def put_state(self, name: InstanceName, message: ToServer, *, is_last: bool = False) -> None:
         """Queue a state. A final state is sent again if the connection breaks before it was certainly delivered.
 
         All other states are reported again after each hello.
         """
-        self.observer.sent(message)
-        self._queue.put_state(name, message)
-        self._filled.set()
+        item = OutgoingMessage(message, subject=name)
+        self._put(item)
         self._final_states.pop(name, None)
         if is_last:
             now = asyncio.get_running_loop().time()
             self._drop_delivered(now)
-            self._final_states[name] = (now, message)
+            self._final_states[name] = (now, item)
 
     def _drop_delivered(self, now: float) -> None:
         """Drop the final states that are certainly delivered, and the oldest if there are too many."""
@@ -122,18 +122,23 @@ class Outbox:
             del self._final_states[oldest]
 
     def put_load(self, message: ToServer) -> None:
-        self._queue.put_load(message)
-        self._filled.set()
+        self._put(OutgoingMessage(message, subject=_LOAD))
 
     def put(self, message: ToServer, left: Callable[[], None] | None = None) -> None:
-        self.observer.sent(message)
-        self._queue.put(message, left)
-        self._filled.set()
+        self._put(OutgoingMessage(message, left=left))
 
     def put_transient(self, message: ToServer, left: Callable[[], None] | None = None) -> None:
-        self.observer.sent(message)
-        self._queue.put_transient(message, left)
+        """Queue a message that is valid only for the current connection, such as log lines."""
+        self._put(OutgoingMessage(message, is_transient=True, left=left))
+
+    def _put(self, item: OutgoingMessage) -> None:
+        self.observer.sent(item.message)
+        self._queue.put(item)
         self._filled.set()
+
+    def cancel_logs(self, request_id: str) -> None:
+        """Cancel a log request of a workload, because its entries are not read."""
+        self.put(ToServer(request=Request(requestId=request_id, logsCancelRequest=LogsCancelRequest())))
 
     def go_online(self) -> None:
         self.observer.connected(True)
@@ -143,8 +148,8 @@ class Outbox:
         self.observer.connected(False)
         self._queue.go_offline()
         self._drop_delivered(asyncio.get_running_loop().time())
-        for name, (_, message) in self._final_states.items():
-            self._queue.put_back(name, message)
+        for _, item in self._final_states.values():
+            self._queue.put_back(item)
 
     async def take(self) -> ToServer:
         while (message := self._queue.take()) is None:
@@ -168,7 +173,7 @@ class ServerLink:
         """The first hello was sent, or the first attempt to connect failed."""
 
     async def run(self) -> None:
-        """Run without end. If a server rejects the protocol version, `VersionRefused` is raised."""
+        """Run without end. If a server rejects the protocol version, `StartupFailed` is raised."""
         next_url = self._targets.first
         while True:
             began = asyncio.get_running_loop().time()
@@ -177,6 +182,8 @@ class ServerLink:
                 async with connect(settings, Method.AGENT, self._hello, self.attempted.set) as connection:
                     self._targets.connected()
                     await self._session(connection)
+            except VersionRefused as refusal:
+                raise StartupFailed("Ankaios version mismatch", refusal.text) from refusal
             except Unavailable as error:
                 self.attempted.set()
                 self._warn(error)

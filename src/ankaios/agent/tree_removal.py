@@ -14,14 +14,14 @@ from pathlib import Path
 
 from ankaios.common.supervision import internal_error
 
-AT_ONCE = 0.05  # seconds during which the event loop of the agent is blocked
-IN_THE_END = 600.0  # seconds; a process may write faster than files can be removed
+FOREGROUND_LIMIT = 0.05  # seconds during which the event loop of the agent is blocked
+BACKGROUND_LIMIT = 600.0  # seconds; a process may write faster than files can be removed
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 log = logging.getLogger(__name__)
 
 
-def remove_tree(folder: Path, seconds: float = AT_ONCE) -> bool:
+def remove_tree(folder: Path, seconds: float = FOREGROUND_LIMIT) -> bool:
     """Return whether the folder is removed completely. Raises no errors, and follows no symbolic links."""
     try:
         root = os.open(folder, _FOLDER)
@@ -132,7 +132,7 @@ class DeferredRemoval:
 
     def _remove_all(self) -> None:
         for old in list(self._folder.iterdir()):
-            if not remove_tree(old, IN_THE_END):
+            if not remove_tree(old, BACKGROUND_LIMIT):
                 log.warning("cannot remove all of '%s', remove it by hand", old)
 
     def _has_work(self) -> bool:

@@ -1,48 +1,24 @@
-"""The handle of one workload: its task and its control interface.
+"""The handle of one workload.
 
-Input: updates and deletes of the workload, responses for it. Output: commands to its task, frames to its FIFOs. The
-module owns the control interface, which the task opens and closes in the order of its commands.
+Input: updates and deletes of the workload. Output: commands to its task, and what is known about the workload. Owns the
+task, and the old instance of the workload while the new one starts.
 """
 
-import logging
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
-
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.pending_commands import instances_of, target_of
 from ankaios.agent.core.workload_events import Command, Delete, DevicesChanged, Restart, Update
-from ankaios.agent.workload_task import Interfaces, SharedServices, WorkloadTask
+from ankaios.agent.workload_task import SharedServices, WorkloadTask
 from ankaios.common.execution_state import HEALTHY, ExecutionState
-from ankaios.common.pb.ank_base_pb2 import Response
-from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.runtimes.runtime_connector import RuntimeConnector
 
-if TYPE_CHECKING:
-    from ankaios.agent.control_interface import ControlInterface
-
-log = logging.getLogger(__name__)
-
 
 class WorkloadObject:
-    def __init__(
-        self,
-        spec: WorkloadSpec,
-        first: Command,
-        services: SharedServices,
-        callbacks: Callable[[], ControlCallbacks],
-        tasks: Supervisor,
-    ) -> None:
+    def __init__(self, spec: WorkloadSpec, first: Command, services: SharedServices) -> None:
         self._services = services
-        self._callbacks = callbacks
-        self._tasks = tasks
-        self._interface: ControlInterface | None = None
         self.predecessor: WorkloadObject | None = None
         """The old instance, which runs until this one is ready."""
-        self._task = WorkloadTask(spec, first, services, Interfaces(self._open_interface, self._close_interface))
+        self._task = WorkloadTask(spec, first, services)
+        self.interface = self._task.interface
 
     @property
     def target(self) -> WorkloadSpec | None:
@@ -113,16 +89,6 @@ class WorkloadObject:
     def claim_devices(self) -> None:
         self._task.signal(DevicesChanged())
 
-    def deliver(self, response: Response) -> bool:
-        """Return False if this workload has no control interface.
-
-        [impl->swdd~agent-forward-responses-to-control-interface-pipe~1]
-        """
-        if self._interface is None:
-            return False
-        self._interface.deliver(response)
-        return True
-
     def log_source(self) -> tuple[RuntimeConnector, str] | None:
         """Return the connector and the current id; None while no container exists."""
         workload = self._task.workload
@@ -137,42 +103,5 @@ class WorkloadObject:
         return source[0].processes(source[1]) if source is not None else []
 
     async def run(self) -> None:
-        """Run until the workload is removed. The FIFOs stay if only the agent ends."""
-        try:
-            await self._task.run()
-        finally:
-            if self._interface is not None:
-                await self._interface.close(keep_fifos=True)
-
-    async def _open_interface(self, spec: WorkloadSpec) -> Path | None:
-        """Return the folder to mount if the workload has access rules."""
-        kept = self._interface if self._interface is not None and self._interface.serves(spec) else None
-        if kept is not None and kept.is_intact():
-            return kept.folder
-        if kept is not None:
-            log.warning("'%s' replaced FIFOs of its control interface, creating them again", spec.name)
-        await self._close_interface()
-        if not spec.needs_control_interface:
-            return None
-        return self._make_interface(spec, clear=kept is not None)
-
-    def _make_interface(self, spec: WorkloadSpec, *, clear: bool) -> Path | None:
-        """Return None if it cannot be created. `clear`: remove the old content of the folder first."""
-        from ankaios.agent.control_interface import ControlInterface  # loaded late: many agents do not need it
-
-        folder = self._services.folder.control_interface(spec.instance_name)
-        try:
-            self._services.folder.make(spec.instance_name)
-            if clear:
-                self._services.folder.remove_control_interface(spec.instance_name)
-            callbacks = replace(self._callbacks(), notified=self._task.notified)
-            self._interface = ControlInterface(spec, folder, callbacks, self._tasks)
-        except OSError as error:
-            log.warning("'%s' starts without its control interface: %s", spec.name, error)
-            return None
-        return folder
-
-    async def _close_interface(self) -> None:
-        if self._interface is not None:
-            interface, self._interface = self._interface, None
-            await interface.close()
+        """Run until the workload is removed."""
+        await self._task.run()

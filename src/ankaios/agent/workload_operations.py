@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from ankaios.agent.agent_records import AgentRecords
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.dependencies import DependencyScheduler, SchedulingDecision, may_start
-from ankaios.agent.core.offline_state import ForeignState, foreign_states
 from ankaios.agent.core.operations import (
     CreateOperation,
     DeleteBeforeUpdate,
@@ -54,7 +52,6 @@ class WorkloadOperations:
         folder: RunFolder,
         devices: DeviceProvider,
         outbox: Outbox,
-        callbacks: Callable[[], ControlCallbacks],
         tasks: Supervisor,
         chance: Callable[[], float],
     ) -> None:
@@ -65,8 +62,8 @@ class WorkloadOperations:
         self._held_claims: set[str] = set()  # workloads that wait for devices and whose dependencies have ended
         self.records = AgentRecords(folder.path / "records", outbox)
         health = HealthChecks(folder, tasks, outbox.observer.health_checked)
-        services = SharedServices(connectors, folder, devices, self.report, self.records, chance, health)
-        self._facade = RuntimeFacade(agent, services, callbacks, tasks)
+        services = SharedServices(connectors, folder, devices, outbox, tasks, self.report, self.records, chance, health)
+        self._facade = RuntimeFacade(agent, services)
         self._reports: deque[StateReport] = deque()
         self._reporting = False
 
@@ -108,10 +105,9 @@ class WorkloadOperations:
             self._states.store(name, state)
         return {name.workload for name, _ in foreign}
 
-    def foreign_states(self, workloads: Iterable[str]) -> tuple[ForeignState, ...]:
-        """Return the known states of these workloads on other agents."""
-        found = {name: state for workload in workloads for name, state in self._states.instances_of(workload).items()}
-        return foreign_states(found, self._agent)
+    def states_of(self, workloads: Iterable[str]) -> dict[InstanceName, ExecutionState]:
+        """Return the known states of these workloads on all agents."""
+        return {name: state for workload in workloads for name, state in self._states.instances_of(workload).items()}
 
     def recheck(self, changed: Iterable[str]) -> None:
         """Perform operations that waited for the states of these workloads."""
@@ -142,7 +138,7 @@ class WorkloadOperations:
         for name in plan.drop:
             self._decide(self._scheduler.drop(name))
         for name in plan.keep:
-            with self._isolated(self._facade.workloads[name].current):
+            with self._isolated(self.workloads[name].current):
                 self._keep(name)
         for instance in plan.removed:
             self.report(instance, REMOVED)
@@ -152,9 +148,9 @@ class WorkloadOperations:
         for resume in plan.resume:
             with self._isolated(resume.spec.instance_name):
                 self._facade.resume(resume.spec, resume.id)
-        for replacement in plan.replace:
-            with self._isolated(replacement.spec.instance_name):
-                self._facade.replace(replacement.found)
+        for found in plan.replace:
+            with self._isolated(found.instance_name):
+                self._facade.replace(found)
         operations = [self._adapted(operation) for operation in plan.operations]
         self._decide(self._scheduler.schedule(operations, self._states))
 
@@ -175,7 +171,7 @@ class WorkloadOperations:
 
     def _adapted(self, operation: Operation) -> Operation:
         """Apply the operation to the existing instance: after a failed update, the server may name another one."""
-        workload = self._facade.workloads.get(operation.name)
+        workload = self.workloads.get(operation.name)
         if workload is None or operation.name in self.waiting:
             return operation
         match operation:
@@ -191,7 +187,7 @@ class WorkloadOperations:
     def _keep(self, name: str) -> None:
         """Continue an unchanged workload, cancel its waiting stop, and report its state, which the server has lost."""
         self._decide(self._scheduler.drop(name))
-        workload = self._facade.workloads[name]
+        workload = self.workloads[name]
         if (state := workload.last_state) is not None:
             self._states.store(workload.current, REMOVED)  # transition rules must not apply to the cancelled stop
             self.report(workload.current, state)
@@ -207,7 +203,7 @@ class WorkloadOperations:
                 self._execute(operation)
 
     def _execute(self, operation: Operation) -> None:
-        workload = self._facade.workloads.get(operation.name)
+        workload = self.workloads.get(operation.name)
         match operation:
             case CreateOperation(spec) if workload is not None:
                 workload.update(spec)
@@ -234,7 +230,7 @@ class WorkloadOperations:
 
     def _report_unowned(self, instance: InstanceName, unless: InstanceName | None = None) -> None:
         """Report an instance as removed that no task owns, because no task will report it."""
-        workload = self._facade.workloads.get(instance.workload)
+        workload = self.workloads.get(instance.workload)
         if instance != unless and not (workload is not None and workload.owns(instance)):
             self.report(instance, REMOVED)
 

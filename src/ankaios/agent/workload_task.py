@@ -7,7 +7,7 @@ outcomes of its effects are finished before the next command is taken. The tasks
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +35,6 @@ from ankaios.agent.core.workload_events import (
     HealthSeen,
     Identified,
     Identify,
-    NotIdentified,
     OpenInterface,
     ReadEnd,
     ReleaseDevices,
@@ -49,12 +48,13 @@ from ankaios.agent.core.workload_events import (
     Start,
     Started,
     StartFailed,
-    StartHasNoRoom,
     StartImpossible,
+    StartLacksSpace,
     StateSeen,
     StopHealthChecks,
     Unwatch,
     Watch,
+    WatchFailed,
 )
 from ankaios.agent.core.workload_lifecycle import Workload, reduce, retry_limit
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
@@ -62,7 +62,9 @@ from ankaios.agent.devices import DeviceProvider
 from ankaios.agent.exit_details import read_exit_details
 from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
+from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_files import DiskFull, folder_failure, write_files
+from ankaios.agent.workload_interface import WorkloadInterface
 from ankaios.common.device_grant import DeviceGrant
 from ankaios.common.errors import Rejected, Unavailable
 from ankaios.common.execution_state import (
@@ -72,7 +74,7 @@ from ankaios.common.execution_state import (
     ExecutionState,
     HealthState,
 )
-from ankaios.common.supervision import internal_error
+from ankaios.common.supervision import Supervisor, internal_error
 from ankaios.common.workload import InstanceName, WorkloadSpec
 from ankaios.devices.host import WaitingForDevices
 from ankaios.runtimes.connectors import Connectors
@@ -96,26 +98,21 @@ class SharedServices(Struct, frozen=True):
     connectors: Connectors
     folder: RunFolder
     devices: DeviceProvider
+    outbox: Outbox
+    tasks: Supervisor
     report: Callable[[InstanceName, ExecutionState], None]
     records: AgentRecords
     chance: Callable[[], float]
     health: HealthChecks
 
 
-class Interfaces(Struct, frozen=True):
-    """Functions of the workload object that open and close its control interface."""
-
-    open: Callable[[WorkloadSpec], Awaitable[Path | None]]
-    close: Callable[[], Awaitable[None]]
-
-
 class WorkloadTask:
-    def __init__(self, spec: WorkloadSpec, first: Command, services: SharedServices, interfaces: Interfaces) -> None:
+    def __init__(self, spec: WorkloadSpec, first: Command, services: SharedServices) -> None:
         self.workload = Workload(spec)
         self.last_report: tuple[InstanceName, ExecutionState] | None = None
         self.commands: list[Event] = [first]
         self._services = services
-        self._interfaces = interfaces
+        self.interface = WorkloadInterface(services.folder, services.outbox, self.notified, services.tasks)
         self._signals: deque[Signal] = deque(maxlen=MAX_SIGNALS)
         self._wake = asyncio.Event()
         self._checker: StateChecker | None = None
@@ -135,7 +132,7 @@ class WorkloadTask:
         self._wake.set()
 
     async def run(self) -> None:
-        """Run until the workload is removed and no command is pending.
+        """Run until the workload is removed and no command is pending. The FIFOs stay if only the agent ends.
 
         An internal error is handled like other outcomes, so that it does not end this task.
         """
@@ -145,6 +142,7 @@ class WorkloadTask:
         finally:
             self._stop_watching()
             self._cancel_retry()
+            await self.interface.close(keep_fifos=True)
 
     async def _next(self) -> Event:
         """Return commands before signals: signals of a workload that is to be replaced are obsolete."""
@@ -215,9 +213,9 @@ class WorkloadTask:
                 self._grants = ()
                 await self._services.devices.release(name)
             case OpenInterface(spec):
-                await self._interfaces.open(spec)
+                await self.interface.open(spec)
             case CloseInterface():
-                await self._interfaces.close()
+                await self.interface.close()
             case RemoveFiles(name):
                 self._services.folder.remove_files(name)
             case RemoveFolder(name):
@@ -246,7 +244,7 @@ class WorkloadTask:
         connector = self._services.connectors.get(spec.runtime)
         if connector is None:
             return StartImpossible(UNSUPPORTED_RUNTIME)
-        interface = await self._interfaces.open(spec)
+        interface = await self.interface.open(spec)
         self._early_notification = None  # of an earlier start
         try:
             files = await self._write_files(spec)
@@ -255,7 +253,7 @@ class WorkloadTask:
                 extras = Extras(interface, files, reuse, self._grants, environment)
                 return Started(await connector.create_workload(spec, extras), asyncio.get_running_loop().time())
         except DiskFull as error:
-            return StartHasNoRoom(str(error))
+            return StartLacksSpace(str(error))
         except Rejected as error:  # also files that can never be written
             return StartImpossible(str(error))
         except Unavailable as error:
@@ -295,7 +293,7 @@ class WorkloadTask:
             return Identified(await connector.workload_id(spec.instance_name))
         except (Rejected, Unavailable) as error:
             log.warning("cannot resume '%s': %s", spec.instance_name, error)
-            return NotIdentified(str(error))
+            return WatchFailed(str(error))
 
     def _watch(self, spec: WorkloadSpec, runtime_id: str, turn: int) -> None:
         def sink(state: ExecutionState) -> None:

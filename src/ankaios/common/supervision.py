@@ -34,16 +34,16 @@ def failures_in_a_row(before: int, lasted: float) -> int:
 
 def internal_error(where: str, error: BaseException, consequence: str = "") -> str:
     """Log an unexpected exception. Return the text for users."""
-    first = _first(error)
+    first = first_error(error)
     reason = f"{type(first).__name__}: {first}" if str(first) else type(first).__name__
     shown = reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}…"
     log.error("internal error in %s%s: %s", where, f", {consequence}" if consequence else "", shown, exc_info=error)
     return f"Internal error: {shown}"
 
 
-def _first(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """Return the first exception of a group; most groups have only one."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+    return first_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _ignore(why: str) -> None:

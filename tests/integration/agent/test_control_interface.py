@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.core.unanswered_requests import MOST_UNANSWERED
+from ankaios.agent.core.pending_requests import MOST_UNANSWERED
 from ankaios.common.pb.ank_base_pb2 import (
     CompleteState,
     CompleteStateResponse,

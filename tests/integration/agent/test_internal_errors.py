@@ -61,7 +61,7 @@ async def test_a_task_of_the_agent_is_started_again_and_the_rest_goes_on(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.01)
-    monkeypatch.setattr(agent_module, "DEVICES_LATER", 0.0)
+    monkeypatch.setattr(agent_module, "DEVICES_DELAY", 0.0)
     kind.arm(monkeypatch)
     async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
         session = await greeted(server, kind)

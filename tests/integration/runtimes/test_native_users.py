@@ -42,7 +42,7 @@ class Node:
         self.base = folder / "run"
         self.base.mkdir()
         self.run_folder = RunFolder(self.base, AGENT)
-        self.run_folder.prepare(self.base)
+        self.run_folder.prepare()
         self.runtime = NativeRuntime(self.base / f"{AGENT}_native", stop_time=1.0)
 
     def prepare(self, name: InstanceName, files: Mapping[str, str]) -> Extras:

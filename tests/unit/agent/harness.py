@@ -136,7 +136,7 @@ async def an_agent(
     with tempfile.TemporaryDirectory() as directory:
         where = base or Path(directory)
         folder = RunFolder(where, name)
-        folder.prepare(where)
+        folder.prepare()
         outbox = Outbox()
         async with Supervisor() as tasks:
             manager = AgentManager(

@@ -298,7 +298,7 @@ async def test_the_same_workload_in_another_runtime_is_deleted_quietly() -> None
 async def test_a_runtime_that_no_workload_waits_for_is_listed_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
+    monkeypatch.setattr(listings, "POSTPONEMENT", 3600.0)
     other = a_workload("other", "A", runtime="containerd")
     async with an_agent(runtimes=("podman", "containerd")) as a:
         assert await a.server_says(server_hello(WEB)) == [f"web {STARTING}", "web Running(Ok)"]

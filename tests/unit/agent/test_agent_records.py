@@ -1,14 +1,17 @@
 """Records of an agent: what is sent to the server, and what a new agent process reads."""
 
+import errno
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from ankaios.agent import agent_records
-from ankaios.agent.agent_records import AgentRecords
+from ankaios.agent.agent_records import AgentRecords, RecordFile
 from ankaios.agent.server_link import Outbox
 from ankaios.common.execution_state import RUNNING_OK, exited
 from ankaios.common.pb.grpc_api_pb2 import ToServer
+from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
 
 WEB = InstanceName("web", "1", "n1")
@@ -107,6 +110,26 @@ async def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path, ca
     assert [line.message for line in caplog.records] == [
         f"records of workloads are not stored in '{tmp_path}/missing/records': No such file or directory"
     ]
+
+
+async def test_a_record_that_was_written_partly_does_not_damage_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    records, written = records_in(tmp_path / "records"), RecordFile._write
+
+    def write_partly(self: RecordFile, path: Path, mode: str, stored: Iterable[StateRecord]) -> None:
+        written(self, path, mode, stored)
+        path.write_bytes(path.read_bytes()[:-10])
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(RecordFile, "_write", write_partly)
+        records.note(WEB, RUNNING_OK)
+    records.note(InstanceName("db", "1", "n1"), RUNNING_OK)
+    outbox = Sent()
+    caplog.clear()
+    assert sent_since(records_in(tmp_path / "records", outbox), outbox) == [10_000, 10_000]
+    assert caplog.text == ""
 
 
 async def test_the_file_is_for_the_agent_alone(tmp_path: Path) -> None:

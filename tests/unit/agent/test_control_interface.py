@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.control_interface import MAX_WAITING, ControlInterface
 from ankaios.agent.core.framing import encode
-from ankaios.agent.core.unanswered_requests import MOST_UNANSWERED
+from ankaios.agent.core.health import HealthResult
+from ankaios.agent.core.pending_requests import MOST_UNANSWERED
+from ankaios.agent.server_link import Outbox
 from ankaios.common.pb.ank_base_pb2 import Error, LogEntriesResponse, LogEntry, Request, Response
 from ankaios.common.pb.control_api_pb2 import ToAnkaios
 from ankaios.common.supervision import Supervisor
@@ -28,17 +29,26 @@ SPEC = a_workload("nav", "A", access=ControlInterfaceAccess((StateRule(Operation
 
 
 class Agent:
-    """Collects the forwarded requests."""
+    """Takes the messages to the server, and collects the requests of the workload and cancelled log requests."""
 
     def __init__(self) -> None:
+        self.outbox = Outbox()
         self.requests: list[Request] = []
         self.unread: list[str] = []
         self.takes = asyncio.Event()
         self.takes.set()
 
-    async def forward(self, request: Request) -> None:
-        await self.takes.wait()
-        self.requests.append(request)
+    def interface(self, folder: Path, tasks: Supervisor) -> ControlInterface:
+        return ControlInterface(SPEC, folder, self.outbox, _ignore, tasks)
+
+    async def run(self) -> None:
+        while True:
+            await self.takes.wait()
+            request = (await self.outbox.take()).request
+            if request.HasField("logsCancelRequest"):
+                self.unread.append(request.requestId)
+            else:
+                self.requests.append(request)
 
     async def got(self, count: int) -> list[str]:
         async with asyncio.timeout(5):
@@ -47,14 +57,21 @@ class Agent:
         return [request.requestId for request in self.requests]
 
 
+def _ignore(result: HealthResult) -> None:
+    del result
+
+
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
 
 
 @pytest.fixture
-def agent() -> Agent:
-    return Agent()
+async def agent() -> AsyncIterator[Agent]:
+    made = Agent()
+    taking = asyncio.create_task(made.run())
+    yield made
+    taking.cancel()
 
 
 @pytest.fixture
@@ -65,9 +82,7 @@ async def tasks() -> AsyncIterator[Supervisor]:
 
 @pytest.fixture
 async def interface(agent: Agent, tasks: Supervisor, tmp_path: Path) -> AsyncIterator[ControlInterface]:
-    made = ControlInterface(
-        SPEC, tmp_path / "control_interface", ControlCallbacks(agent.forward, agent.unread.append), tasks
-    )
+    made = agent.interface(tmp_path / "control_interface", tasks)
     yield made
     await made.close()
 
@@ -99,18 +114,17 @@ async def test_each_interface_has_two_fifos(interface: ControlInterface) -> None
 
 
 async def test_a_closed_interface_leaves_nothing_behind(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
-    interface = ControlInterface(SPEC, tmp_path / "c", ControlCallbacks(agent.forward, agent.unread.append), tasks)
+    interface = agent.interface(tmp_path / "c", tasks)
     (tmp_path / "c/left by the workload").write_text("x")
     await interface.close()
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
-    outside = ControlCallbacks(agent.forward, agent.unread.append)
-    first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+    first = agent.interface(tmp_path / "c", tasks)
     inode = (tmp_path / "c/input").stat().st_ino
     await first.close(keep_fifos=True)
-    second = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+    second = agent.interface(tmp_path / "c", tasks)
     assert (tmp_path / "c/input").stat().st_ino == inode
     with a_workload_at(second) as pipes:
         pipes.hello()
@@ -122,15 +136,14 @@ async def test_a_hello_to_an_ending_agent_is_answered_by_the_next_agent(
     agent: Agent, tasks: Supervisor, tmp_path: Path
 ) -> None:
     """The Rust SDK does not repeat it."""
-    outside = ControlCallbacks(agent.forward, agent.unread.append)
-    first = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+    first = agent.interface(tmp_path / "c", tasks)
     with a_workload_at(first) as pipes:
         reader = os.open(tmp_path / "c/output", os.O_RDONLY | os.O_NONBLOCK)  # the reading end of the ended agent
         await first.close(keep_fifos=True)
         pipes.ask("1", "desiredState")
         pipes.hello()
         os.close(reader)
-        second = ControlInterface(SPEC, tmp_path / "c", outside, tasks)
+        second = agent.interface(tmp_path / "c", tasks)
         assert (await pipes.hear()).HasField("controlInterfaceAccepted")
         assert agent.requests == []
     await second.close()
@@ -261,7 +274,7 @@ async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
             interface.deliver(a_response(str(number), 10_000))
         assert interface._waiting_bytes <= 8 * 1024 * 1024
         interface.deliver(a_log_response("logs", 10_000))
-        assert agent.unread == ["nav@logs"]
+        await until(lambda: agent.unread == ["nav@logs"])
         async with asyncio.timeout(10):
             while interface._waiting:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ankaios.agent import health_monitor
 from ankaios.agent.core.health import HealthResult, check_kind
 from ankaios.agent.health_monitor import HealthMonitor
 from ankaios.agent.metrics import AgentMetrics
@@ -120,3 +121,21 @@ async def test_a_notification_that_arrives_while_the_checks_are_prepared_counts(
     async with a_monitor(FakeRuntime(), Health(notify=NotifyCheck(interval="1h"))) as (monitor, _, until):
         monitor.notified(HealthResult())
         await until("Healthy")
+
+
+async def test_a_health_that_changes_all_the_time_is_reported_once_in_each_period(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health_monitor, "IMMEDIATE_REPORTS", 3)
+    monkeypatch.setattr(health_monitor, "REPORT_PERIOD", 0.2)
+    notify = Health(notify=NotifyCheck(interval="1h", failures=1))
+    async with a_monitor(FakeRuntime(), notify) as (monitor, told, until):
+        monitor.notified(HealthResult())
+        await until("Healthy")
+        for _ in range(100):
+            monitor.notified(HealthResult("stuck"))
+            monitor.notified(HealthResult())
+        monitor.notified(HealthResult("stuck at last"))
+        assert [state.status for state in told] == ["Healthy", "Unhealthy", "Healthy"]
+        assert (await until("Unhealthy")).text.endswith("stuck at last")
+        assert len(told) == 4

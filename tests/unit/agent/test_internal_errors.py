@@ -182,7 +182,7 @@ async def unneeded(given: Given) -> None:
 async def answer(given: Given) -> None:
     await given.says(update_workload((WEB,)))
     given.fail_next("existing")
-    given.story.manager._is_welcome = False  # as an agent whose runtimes are not listed yet
+    given.story.manager.has_workloads = False  # as an agent whose runtimes are not listed yet
     given.story.manager.handle(FromServer(tellWorkloads=TellWorkloads()))
     await given.until_told("knownWorkloads")
     given.told.append(f"{SHOWN} is for the log only")
@@ -243,7 +243,7 @@ async def writing(given: Given) -> None:
 
 
 def interface_of(given: Given) -> Any:
-    return given.story.manager._work.workloads["web"]._interface
+    return given.story.manager._work.workloads["web"].interface._interface
 
 
 @dataclass

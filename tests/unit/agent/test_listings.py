@@ -64,7 +64,7 @@ async def test_a_runtime_is_listed_until_it_succeeds(runtimes: Runtimes, monkeyp
 async def test_a_runtime_that_is_silent_is_the_reason_to_wait(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "SILENCE", 0.01)
+    monkeypatch.setattr(listings, "REPORT_AFTER", 0.01)
     runtimes.hang = True
     async with asyncio.timeout(10), Supervisor() as tasks:
         asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
@@ -91,7 +91,7 @@ async def test_a_new_question_takes_the_place_of_the_old_one(runtimes: Runtimes)
 async def test_runtimes_that_workloads_wait_for_are_listed_first(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "AFTERWARDS", 0.01)
+    monkeypatch.setattr(listings, "POSTPONEMENT", 0.01)
     async with Supervisor() as tasks:
         Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], ["podman"])
         await asyncio.sleep(0)
@@ -102,7 +102,7 @@ async def test_runtimes_that_workloads_wait_for_are_listed_first(
 async def test_a_workload_that_comes_later_hurries_the_question(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
+    monkeypatch.setattr(listings, "POSTPONEMENT", 3600.0)
     async with asyncio.timeout(10), Supervisor() as tasks:
         asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
         asked.begin(["native", "podman"], ["podman"])
@@ -114,7 +114,7 @@ async def test_a_workload_that_comes_later_hurries_the_question(
 async def test_if_no_workload_waits_all_runtimes_are_listed_immediately(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "AFTERWARDS", 3600.0)
+    monkeypatch.setattr(listings, "POSTPONEMENT", 3600.0)
     async with asyncio.timeout(10), Supervisor() as tasks:
         Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], [])
     assert sorted(runtimes.asked) == ["native", "podman"]

@@ -116,12 +116,16 @@ async def test_a_collection_that_breaks_ends_with_the_reason_and_a_stop() -> Non
         await a.server_says(server_hello(WEB))
 
         async def broken(*_: object) -> object:
-            yield b"first\n"
+            yield b"first\nunfinished"
             raise RuntimeFailed("podman died")
 
         a.podman.logs = broken  # type: ignore[method-assign,assignment]
         a.manager.handle(asks("1", "web"))
-        assert await logs(a) == ["1: ['web.given first']", "1: ['web.given podman died']", "1: web stop"]
+        assert await logs(a) == [
+            "1: ['web.given first']",
+            "1: ['web.given unfinished', 'web.given podman died']",
+            "1: web stop",
+        ]
 
 
 async def test_options_are_passed_on() -> None:

@@ -7,17 +7,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from ankaios.agent.core.offline_state import OfflineState, encode_offline_state
+from ankaios.agent.core.offline_state import ForeignState, OfflineState, encode_offline_state
 from ankaios.agent.offline_store import OfflineStore
+from ankaios.common.execution_state import RUNNING_OK
+from ankaios.common.pb.ank_base_pb2 import DeviceConfigurationMap, DeviceInstance
+from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate
+from ankaios.common.workload import AddCondition, DeletedWorkload, InstanceName
 from tests.support.builders import a_workload
 
 STATE = OfflineState("A", (a_workload("web"),))
 
 
 async def write(store: OfflineStore, state: OfflineState) -> None:
-    work = asyncio.create_task(store.run())
-    store.put(state)
+    store.assign(state.workloads)
+    await written(store, state)
+
+
+async def written(store: OfflineStore, state: OfflineState) -> None:
+    work = asyncio.create_task(store.run(lambda _: {known.name: known.state for known in state.states}))
     async with asyncio.timeout(10):
         while not store.path.exists() or store.path.read_bytes() != encode_offline_state(state):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -34,6 +43,31 @@ async def test_a_state_is_written_privately_and_read_by_the_next_agent(tmp_path:
     await write(store, OfflineState("A"))
     assert OfflineStore(tmp_path / "new", "A").load() == OfflineState("A")
     assert [path.name for path in store.path.parent.iterdir()] == ["A.state"]
+
+
+async def test_the_stored_workloads_follow_the_messages_of_the_server(tmp_path: Path) -> None:
+    store = OfflineStore(tmp_path, "A")
+    web, db, new = a_workload("web"), a_workload("db"), a_workload("web", config="two")
+    store.assign([web, db])
+    store.update([new], [DeletedWorkload(web.instance_name), DeletedWorkload(db.instance_name)])
+    await written(store, OfflineState("A", (new,)))
+
+
+async def test_states_and_devices_are_stored(tmp_path: Path) -> None:
+    store = OfflineStore(tmp_path, "A")
+    web = a_workload("web", dependencies={"db": AddCondition.ADD_COND_RUNNING})
+    await write(store, OfflineState("A", (web,)))
+    later = OfflineStore(tmp_path, "A")
+    later.load()
+    later.states_changed(["other"])
+    assert not later._changed.is_set()
+    later.states_changed(["other", "db"])
+    state = OfflineState("A", (web,), (ForeignState(InstanceName("db", "1", "B"), RUNNING_OK),))
+    await written(later, state)
+    configurations = DeviceConfigurationMap()
+    later.put_devices(DeviceUpdate(complete=True, configurations=configurations, instances={"a": DeviceInstance()}))
+    devices = DeviceUpdate(complete=True, configurations=configurations).SerializeToString()
+    await written(later, replace(state, devices=devices))
 
 
 async def test_a_draft_of_an_agent_that_died_does_no_harm(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def test_the_default_folder_is_made_for_everybody(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("TMPDIR", str(tmp_path / "new/tmp"))
     base = default_run_folder()
     assert base == tmp_path / "new/tmp/ankaios"
-    RunFolder(base, "A").prepare(base)
+    RunFolder(base, "A").prepare()
     assert stat.S_IMODE(base.stat().st_mode) == 0o1777
-    RunFolder(base, "A").prepare(base)
+    RunFolder(base, "A").prepare()
     assert (base / "A_io").is_dir()
     monkeypatch.delenv("TMPDIR")
     assert default_run_folder() == Path("/tmp/ankaios")
@@ -37,10 +37,10 @@ def test_the_default_folder_is_made_for_everybody(tmp_path: Path, monkeypatch: p
 def test_another_folder_must_exist(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(StartupFailed, match="does not exist, create it first"):
-        RunFolder(missing, "A").prepare(missing)
+        RunFolder(missing, "A").prepare()
     (tmp_path / "A_io").write_text("in the way")
     with pytest.raises(StartupFailed, match="A_io' is not a folder, remove it or choose another folder"):
-        RunFolder(tmp_path, "A").prepare(tmp_path)
+        RunFolder(tmp_path, "A").prepare()
 
 
 def test_only_what_belongs_to_the_instance_is_removed(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_only_what_belongs_to_the_instance_is_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workload", ["/missing/", "..", "../web", "", "we b", "web/x"])
 def test_a_name_that_leads_elsewhere_is_refused_and_removes_nothing(tmp_path: Path, workload: str) -> None:
     folder = RunFolder(tmp_path, "A")
-    folder.prepare(tmp_path)
+    folder.prepare()
     for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../victim", "A")):
         with pytest.raises(Rejected, match="not a valid name of a workload instance"):
             folder.of(name)
@@ -74,7 +74,7 @@ def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "A_io").symlink_to("elsewhere")
     with pytest.raises(StartupFailed, match="A_io' is a symbolic link, remove it or choose another folder"):
-        RunFolder(tmp_path, "A").prepare(tmp_path)
+        RunFolder(tmp_path, "A").prepare()
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("ankaios.agent.run_folder.untrusted_part", lambda _: None)
     monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "A_io").stat().st_uid + 1)
     with pytest.raises(StartupFailed, match=r"A_io' belongs to another user .*, remove it or choose another folder"):
-        RunFolder(tmp_path, "A").prepare(tmp_path)
+        RunFolder(tmp_path, "A").prepare()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of other users")
@@ -99,7 +99,7 @@ def test_a_run_folder_that_another_user_can_exchange_is_refused(
     for temporary in ("/nowhere", str(tmp_path / "tmp")):  # as a folder that was named, and as the default
         monkeypatch.setenv("TMPDIR", temporary)
         with pytest.raises(StartupFailed) as failure:
-            RunFolder(base, "A").prepare(base)
+            RunFolder(base, "A").prepare()
         assert f"'{tmp_path / theirs}' belongs to another user (id {NOBODY})" in failure.value.reason
         assert advice in failure.value.reason
         assert not (base / "A_io").exists()
@@ -108,7 +108,7 @@ def test_a_run_folder_that_another_user_can_exchange_is_refused(
 def test_a_run_folder_in_which_everybody_may_rename_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(StartupFailed, match=rf"run 'chmod go-w {tmp_path}' or choose another folder with --run-folder"):
-        RunFolder(tmp_path, "A").prepare(tmp_path)
+        RunFolder(tmp_path, "A").prepare()
 
 
 def test_the_default_folder_of_an_older_agent_gets_the_sticky_bit(
@@ -118,7 +118,7 @@ def test_the_default_folder_of_an_older_agent_gets_the_sticky_bit(
     base = default_run_folder()
     base.mkdir()
     base.chmod(0o777)
-    RunFolder(base, "A").prepare(base)
+    RunFolder(base, "A").prepare()
     assert mode_of(base) == 0o1777
 
 
@@ -131,21 +131,21 @@ def test_the_folder_of_an_instance_is_private_with_any_umask(tmp_path: Path, mas
     folder = RunFolder(tmp_path, "A")
     before = os.umask(mask)
     try:
-        folder.prepare(tmp_path)
+        folder.prepare()
         folder.make(NAME)
     finally:
         os.umask(before)
     assert (mode_of(folder.path), mode_of(folder.of(NAME))) == (0o711, 0o700)
     folder.of(NAME).chmod(0o755)  # that of an older agent
     folder.path.chmod(0o777)
-    folder.prepare(tmp_path)
+    folder.prepare()
     folder.make(NAME)
     assert (mode_of(folder.path), mode_of(folder.of(NAME))) == (0o711, 0o700)
 
 
 def test_a_traversable_folder_stays_traversable_after_a_restart_of_the_agent(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "A")
-    folder.prepare(tmp_path)
+    folder.prepare()
     folder.make(NAME).chmod(0o711)
     folder.make(NAME)
     assert mode_of(folder.of(NAME)) == 0o711
@@ -153,7 +153,7 @@ def test_a_traversable_folder_stays_traversable_after_a_restart_of_the_agent(tmp
 
 def test_a_file_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "A")
-    folder.prepare(tmp_path)
+    folder.prepare()
     (tmp_path / "elsewhere").mkdir(mode=0o755)
     folder.of(NAME).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="is a symbolic link"):
@@ -179,7 +179,7 @@ async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
     monkeypatch.setattr("ankaios.agent.run_folder.LOCK_POLL", 0.0)
     first, second, other = RunFolder(tmp_path, "A"), RunFolder(tmp_path, "A"), RunFolder(tmp_path, "B")
     for folder in (first, second, other):
-        folder.prepare(tmp_path)
+        folder.prepare()
     assert not await first.lock()
     assert not await other.lock()
     waiting = asyncio.create_task(second.lock())
@@ -197,11 +197,11 @@ async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
 
 async def test_folders_that_an_earlier_agent_did_not_remove_are_removed_after_its_end(tmp_path: Path) -> None:
     first, second = RunFolder(tmp_path, "A"), RunFolder(tmp_path, "A")
-    first.prepare(tmp_path)
+    first.prepare()
     await first.lock()
     old = tmp_path / "A_io/removed/old"
     old.mkdir(parents=True)
-    second.prepare(tmp_path)
+    second.prepare()
     waiting = asyncio.create_task(second.lock())
     await asyncio.sleep(0)
     assert old.exists()
@@ -221,7 +221,7 @@ async def test_a_file_system_without_locks_is_used_all_the_same(
 
     monkeypatch.setattr("fcntl.flock", no_locks)
     folder = RunFolder(tmp_path, "A")
-    folder.prepare(tmp_path)
+    folder.prepare()
     await folder.lock()
     folder.unlock()
     assert "No locks available" in caplog.text

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ankaios.agent.agent_records import AgentRecords
-from ankaios.agent.control_callbacks import ControlCallbacks
 from ankaios.agent.core.runtime_manager import Found
 from ankaios.agent.health_checks import HealthChecks
 from ankaios.agent.run_folder import RunFolder
@@ -16,7 +15,7 @@ from ankaios.agent.server_link import Outbox
 from ankaios.agent.workload_task import SharedServices
 from ankaios.common.errors import Unavailable
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState, exited
-from ankaios.common.pb.ank_base_pb2 import CompleteStateResponse, Request, Response
+from ankaios.common.pb.ank_base_pb2 import CompleteStateResponse, Response
 from ankaios.common.supervision import Supervisor
 from ankaios.common.workload import ControlInterfaceAccess, InstanceName, Operation, StateRule
 from ankaios.runtimes.connectors import Connectors
@@ -38,21 +37,21 @@ class Facade:
         self.podman = FakeRuntime("podman")
         self.reports: list[str] = []
         self.folder = RunFolder(folder, "A")
-        self.folder.prepare(folder)
-        health = HealthChecks(self.folder, tasks)
+        self.folder.prepare()
         connectors = Connectors({"podman": lambda: self.podman, "native": self._unexpected}, {"native": lambda: True})
-        records = AgentRecords(self.folder.path / "records", Outbox())
-        around = SharedServices(connectors, self.folder, NoDevices(), self._report, records, lambda: 0.0, health)
-        self.facade = RuntimeFacade("A", around, lambda: ControlCallbacks(self._forward, print), tasks)
+        outbox = Outbox()
+        health = HealthChecks(self.folder, tasks, outbox.observer.health_checked)
+        records = AgentRecords(self.folder.path / "records", outbox)
+        around = SharedServices(
+            connectors, self.folder, NoDevices(), outbox, tasks, self._report, records, lambda: 0.0, health
+        )
+        self.facade = RuntimeFacade("A", around)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
         self.reports.append(f"{name.workload} {state}")
 
     def _unexpected(self) -> FakeRuntime:
         raise AssertionError("the connector is not needed")
-
-    async def _forward(self, request: Request) -> None:
-        raise AssertionError(request)
 
     async def settle(self) -> list[str]:
         for _ in range(50):
@@ -186,12 +185,12 @@ async def test_a_response_reaches_the_pipe_of_its_workload(facade: Facade) -> No
     """[utest->swdd~agent-forward-responses-to-control-interface-pipe~1]"""
     work = facade.facade.create(WEB)
     response = Response(requestId="1", completeStateResponse=CompleteStateResponse())
-    assert not work.deliver(response)  # no pipe yet
+    assert not work.interface.deliver(response)  # no pipe yet
     await facade.settle()
     pipes = Pipes(facade.folder.control_interface(WEB.instance_name))
     pipes.hello()
     await pipes.hear()
-    assert work.deliver(response)
+    assert work.interface.deliver(response)
     assert (await pipes.hear()).response == response
     pipes.close()
 

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.agent.core.framing import encode
 from ankaios.common.execution_state import exited
-from ankaios.common.workload import ControlInterfaceAccess, Operation, RestartPolicy, StateRule
+from ankaios.common.pb.ank_base_pb2 import CompleteStateRequest, CompleteStateResponse, Request, Response
+from ankaios.common.pb.control_api_pb2 import ToAnkaios
+from ankaios.common.pb.grpc_api_pb2 import FromServer
+from ankaios.common.workload import ControlInterfaceAccess, Operation, RestartPolicy, StateRule, WorkloadSpec
 from tests.support.builders import a_workload
-from tests.unit.agent.harness import AgentStory, an_agent, server_hello
+from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
 from tests.unit.agent.pipes import Pipes
 
 ACCESS = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))
@@ -68,3 +72,31 @@ async def test_unchanged_fifos_are_kept() -> None:
         before = (interface_of(a) / "input").stat().st_ino
         await restart(a)
         assert (interface_of(a) / "input").stat().st_ino == before
+
+
+async def repeated_requests(story: AgentStory, *workloads: WorkloadSpec) -> list[str]:
+    """Return the ids of the requests that the agent sends when it connects to a server with these workloads."""
+    story.disconnect()
+    story.connect()
+    story.manager.handle(server_hello(*workloads))
+    return [message.request.requestId for message in await story.messages() if message.HasField("request")]
+
+
+async def test_a_subscription_is_sent_to_each_server_until_its_workload_is_deleted() -> None:
+    subscription = CompleteStateRequest(fieldMask=["desiredState"], subscribeForEvents=True)
+    request = ToAnkaios(request=Request(requestId="1", completeStateRequest=subscription))
+    async with an_agent() as a:
+        await a.server_says(server_hello(NAV))
+        pipes = Pipes(interface_of(a))
+        pipes.hello()
+        await pipes.hear()
+        pipes.write(encode(request.SerializeToString()))
+        await a.until(lambda: len(a.outbox._queue))
+        assert [message.request.requestId for message in await a.messages()] == ["nav@1"]
+        accepted = Response(requestId="nav@1", completeStateResponse=CompleteStateResponse())
+        a.manager.handle(FromServer(response=accepted))
+        assert await repeated_requests(a, NAV) == ["nav@1"]
+        assert await repeated_requests(a, NAV) == ["nav@1"]
+        await a.server_says(update_workload(deleted={NAV.instance_name: {}}))
+        assert await repeated_requests(a, NAV) == []
+        pipes.close()

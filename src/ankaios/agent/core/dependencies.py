@@ -5,8 +5,7 @@ and states to report for those that wait. The module owns the waiting operations
 entries that depend on a changed workload are evaluated again.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ from ankaios.agent.core.operations import (
     StateReport,
     UpdateOperation,
 )
+from ankaios.agent.core.parameter_storage import ParameterStorage
 from ankaios.common.dependency_conditions import blocks_stop, fulfils
 from ankaios.common.execution_state import (
     PENDING_WAITING_TO_START,
@@ -32,10 +32,6 @@ from ankaios.common.workload import AddCondition, DeleteCondition, InstanceName
 Waiting = CreateOperation | UpdateOperation | DeleteOperation
 
 
-class KnownStates(Protocol):
-    def states_of(self, workload: str) -> Collection[ExecutionState]: ...
-
-
 class SchedulingDecision(Struct):
     """`abandoned` are finished containers whose planned restart is cancelled."""
 
@@ -44,7 +40,7 @@ class SchedulingDecision(Struct):
     abandoned: list[CreateOperation] = field(default_factory=list)
 
 
-def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> bool:
+def may_start(dependencies: Mapping[str, AddCondition], states: ParameterStorage) -> bool:
     """Return whether each dependency has an instance, on any agent, in the required state.
 
     [impl->swdd~workload-add-conditions-for-dependencies~1]
@@ -55,7 +51,7 @@ def may_start(dependencies: Mapping[str, AddCondition], states: KnownStates) -> 
     )
 
 
-def may_stop(conditions: Mapping[str, DeleteCondition], states: KnownStates) -> bool:
+def may_stop(conditions: Mapping[str, DeleteCondition], states: ParameterStorage) -> bool:
     """Return whether all instances of all dependents allow the stop; a dependent without known instances does.
 
     [impl->swdd~workload-delete-conditions-for-dependencies~1]
@@ -81,7 +77,7 @@ class DependencyScheduler:
     def entries(self) -> Mapping[str, Waiting]:
         return self._waiting
 
-    def schedule(self, operations: Iterable[Operation], states: KnownStates) -> SchedulingDecision:
+    def schedule(self, operations: Iterable[Operation], states: ParameterStorage) -> SchedulingDecision:
         """Evaluate new operations. They replace waiting operations of the same name."""
         decision = SchedulingDecision()
         for operation in operations:
@@ -89,7 +85,7 @@ class DependencyScheduler:
                 self._evaluate(adapted, states, decision)
         return decision
 
-    def recheck(self, changed: Iterable[str], states: KnownStates) -> SchedulingDecision:
+    def recheck(self, changed: Iterable[str], states: ParameterStorage) -> SchedulingDecision:
         """Evaluate the entries that depend on a changed workload. Those that still wait are not reported again."""
         decision = SchedulingDecision()
         names = {name for workload in changed for name in self._watchers.get(workload, ())}
@@ -135,7 +131,7 @@ class DependencyScheduler:
             decision.abandoned.append(entry)
             if isinstance(operation, DeleteOperation):
                 return None
-        elif entry.spec.instance_name != _instance(operation):
+        elif entry.spec.instance_name != operation.instance:
             decision.reports.append((entry.spec.instance_name, REMOVED))
         return CreateOperation(operation.spec) if isinstance(operation, UpdateOperation) else operation
 
@@ -144,7 +140,7 @@ class DependencyScheduler:
         if never != alive:
             decision.reports.append((never, REMOVED))
 
-    def _evaluate(self, operation: Operation, states: KnownStates, decision: SchedulingDecision) -> None:
+    def _evaluate(self, operation: Operation, states: ParameterStorage, decision: SchedulingDecision) -> None:
         match operation:
             case CreateOperation(spec) if not may_start(spec.dependencies, states):
                 self._wait(operation)
@@ -173,7 +169,7 @@ class DependencyScheduler:
         decision.reports.append((update.spec.instance_name, PENDING_WAITING_TO_START))
         decision.ready.append(DeleteBeforeUpdate(update.deleted.instance_name))
 
-    def _evaluate_again(self, entry: Waiting, states: KnownStates, decision: SchedulingDecision) -> None:
+    def _evaluate_again(self, entry: Waiting, states: ParameterStorage, decision: SchedulingDecision) -> None:
         again = SchedulingDecision()
         self._remove(entry.name)
         self._evaluate(entry, states, again)
@@ -194,16 +190,6 @@ class DependencyScheduler:
             if not watchers:
                 del self._watchers[other]
         return entry
-
-
-def _instance(operation: Operation) -> InstanceName:
-    match operation:
-        case CreateOperation(spec) | UpdateOperation(spec):
-            return spec.instance_name
-        case DeleteBeforeUpdate(instance):
-            return instance
-        case DeleteOperation(deleted):
-            return deleted.instance_name
 
 
 def _depends_on(entry: Waiting) -> set[str]:

@@ -6,14 +6,14 @@ contains its length and a checksum, so that lost and changed bits are detected.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import ExecutionState
-from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
+from ankaios.common.workload import InstanceName, WorkloadSpec
 
 _FORMAT = "ankaios agent state 1"
 
@@ -37,20 +37,6 @@ class OfflineState(Struct, frozen=True):
     def dependencies(self) -> set[str]:
         """The workloads that the assigned workloads depend on."""
         return {name for spec in self.workloads for name in spec.dependencies}
-
-
-class AssignedWorkloads(Struct):
-    """The workloads that the server assigned to this agent, by name."""
-
-    specs: dict[str, WorkloadSpec] = field(default_factory=dict)
-
-    def replace(self, added: Iterable[WorkloadSpec]) -> None:
-        self.specs = {spec.name: spec for spec in added}
-
-    def update(self, added: Iterable[WorkloadSpec], deleted: Iterable[DeletedWorkload]) -> None:
-        for gone in deleted:
-            self.specs.pop(gone.instance_name.workload, None)
-        self.specs |= {spec.name: spec for spec in added}
 
 
 def encode_offline_state(state: OfflineState) -> bytes:

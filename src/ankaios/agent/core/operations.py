@@ -6,11 +6,8 @@ from ankaios.common.execution_state import ExecutionState
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
 
 
-class CreateOperation(Struct, frozen=True):
-    """Start the workload. `reuse` is the runtime id of a finished container to restart."""
-
+class _StartOperation(Struct, frozen=True):
     spec: WorkloadSpec
-    reuse: str | None = None
 
     @property
     def name(self) -> str:
@@ -21,10 +18,15 @@ class CreateOperation(Struct, frozen=True):
         return self.spec.instance_name
 
 
-class UpdateOperation(Struct, frozen=True):
+class CreateOperation(_StartOperation, frozen=True):
+    """Start the workload. `reuse` is the runtime id of a finished container to restart."""
+
+    reuse: str | None = None
+
+
+class UpdateOperation(_StartOperation, frozen=True):
     """Delete the old instance when its delete conditions hold, and start the new one when its dependencies hold."""
 
-    spec: WorkloadSpec
     deleted: DeletedWorkload
 
     @property
@@ -32,14 +34,6 @@ class UpdateOperation(Struct, frozen=True):
         """Two instances can exist at the same time only if they have different names."""
         wanted = self.spec.update_strategy.start_new_first
         return wanted and self.spec.instance_name != self.deleted.instance_name
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def instance(self) -> InstanceName:
-        return self.spec.instance_name
 
 
 class DeleteBeforeUpdate(Struct, frozen=True):

@@ -48,22 +48,18 @@ class ResumeOperation(Struct, frozen=True):
     id: str | None
 
 
-class Replace(Struct, frozen=True):
-    """Take over the found workload, so that its task can delete it before the new one is created."""
-
-    found: Found
-    spec: WorkloadSpec
-
-
 class Plan(Struct):
-    """`keep`: continue unchanged and report again; `drop`: stop waiting; `unneeded`: delete immediately."""
+    """`keep`: continue unchanged and report again; `drop`: stop waiting; `unneeded`: delete immediately.
+
+    `replace`: take over, so that a task can delete it before the new one is created by an update in `operations`.
+    """
 
     keep: list[str] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     removed: list[InstanceName] = field(default_factory=list)
     unneeded: list[Found] = field(default_factory=list)
     resume: list[ResumeOperation] = field(default_factory=list)
-    replace: list[Replace] = field(default_factory=list)
+    replace: list[Found] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
 
 
@@ -151,9 +147,9 @@ class RuntimeManager:
         """
         plan = Plan()
         held = dict(self._held.get(runtime, {}))  # a copy: after an error, the runtime is listed again
-        strays = [item for item in found if not (_in_hand(item, managed) or _is_awaited(item, waiting))]
-        strays.sort(key=lambda item: _is_exact(item, held), reverse=True)
-        for item in strays:
+        unmanaged = [item for item in found if not (_is_managed(item, managed) or _is_awaited(item, waiting))]
+        unmanaged.sort(key=lambda item: _is_exact(item, held), reverse=True)
+        for item in unmanaged:
             spec = held.pop(item.instance_name.workload, None)
             if spec is None and self.keeps_unlisted:
                 self._kept[item.instance_name.workload] = item
@@ -217,7 +213,7 @@ class RuntimeManager:
             self._hold_or_create(spec, plan)
 
 
-def _in_hand(item: Found, managed: Mapping[str, Managed]) -> bool:
+def _is_managed(item: Found, managed: Mapping[str, Managed]) -> bool:
     work = managed.get(item.instance_name.workload)
     return work is not None and work.owns(item.instance_name, item.runtime)
 
@@ -245,5 +241,5 @@ def _match(item: Found, spec: WorkloadSpec, plan: Plan) -> None:
     elif same and item.state.is_same(SUCCEEDED_OK) and item.id is not None:
         plan.operations.append(CreateOperation(spec, item.id))
     else:
-        plan.replace.append(Replace(item, spec))
+        plan.replace.append(item)
         plan.operations.append(UpdateOperation(spec, DeletedWorkload(item.instance_name)))

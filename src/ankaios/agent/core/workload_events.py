@@ -92,7 +92,7 @@ class StartImpossible(Struct, frozen=True):
     why: str
 
 
-class StartHasNoRoom(Struct, frozen=True):
+class StartLacksSpace(Struct, frozen=True):
     """The disk is full. A retry succeeds when there is space again."""
 
     why: str
@@ -104,8 +104,8 @@ class StartBroken(Struct, frozen=True):
     why: str
 
 
-class WatchBroken(Struct, frozen=True):
-    """An internal error ended the checker, so changes of the container are not detected."""
+class WatchFailed(Struct, frozen=True):
+    """The container could not be looked up or watched, so its state is unknown."""
 
     why: str
 
@@ -124,10 +124,6 @@ class Identified(Struct, frozen=True):
     runtime_id: str | None
 
 
-class NotIdentified(Struct, frozen=True):
-    why: str
-
-
 class DevicesGranted(Struct, frozen=True):
     pass
 
@@ -140,13 +136,12 @@ Outcome = (
     Started
     | StartFailed
     | StartImpossible
-    | StartHasNoRoom
+    | StartLacksSpace
     | StartBroken
-    | WatchBroken
+    | WatchFailed
     | Deleted
     | DeleteFailed
     | Identified
-    | NotIdentified
     | DevicesGranted
     | DevicesMissing
 )

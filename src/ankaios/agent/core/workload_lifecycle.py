@@ -29,7 +29,6 @@ from ankaios.agent.core.workload_events import (
     HealthSeen,
     Identified,
     Identify,
-    NotIdentified,
     OpenInterface,
     Outcome,
     ReadEnd,
@@ -47,14 +46,14 @@ from ankaios.agent.core.workload_events import (
     StartBroken,
     Started,
     StartFailed,
-    StartHasNoRoom,
     StartImpossible,
+    StartLacksSpace,
     StateSeen,
     StopHealthChecks,
     Unwatch,
     Update,
     Watch,
-    WatchBroken,
+    WatchFailed,
 )
 from ankaios.common.execution_state import (
     FAILED_EXEC_FAILED,
@@ -198,12 +197,12 @@ def _outcome(w: Workload, outcome: Outcome) -> Step:
         case StartImpossible(why):
             failed = Report(w.name, PENDING_STARTING_FAILED.because(why))
             return replace(w, runtime_id=None), [RemoveFiles(w.name), *_release(w.spec), failed]
-        case StartHasNoRoom(why):
+        case StartLacksSpace(why):
             # Reported like files that can never be written, but retried, so that it starts when the disk has space.
             return _retry(w, PENDING_STARTING_FAILED.because(why), min(w.attempts + 1, LAST_SLOWER_TRY))
         case StartBroken(why):
             return _retry_in_doubt(w, why)
-        case WatchBroken(why) | NotIdentified(why):
+        case WatchFailed(why):
             return _retry_watch(w, why)
         case Deleted():
             return _deleted(w)
@@ -421,7 +420,7 @@ def _restart(w: Workload, state: ExecutionState) -> Step:
 
 
 def _update(w: Workload, spec: WorkloadSpec | None) -> Step:
-    """Replace the workload, or make room for its successor.
+    """Replace the workload, or delete it before its successor starts.
 
     [impl->swdd~agent-workload-task-executes-update~1]
     [impl->swdd~agent-workload-tasks-executes-update~1]

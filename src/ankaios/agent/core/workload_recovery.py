@@ -17,7 +17,6 @@ from ankaios.agent.core.workload_events import (
     Event,
     Identified,
     Identify,
-    NotIdentified,
     Outcome,
     Report,
     Resume,
@@ -28,7 +27,7 @@ from ankaios.agent.core.workload_events import (
     StartFailed,
     Update,
     Watch,
-    WatchBroken,
+    WatchFailed,
 )
 from ankaios.agent.core.workload_lifecycle import Aim, BecomeEmpty, BecomeGone, Step, Workload
 from ankaios.common.execution_state import FAILED_UNKNOWN
@@ -43,10 +42,8 @@ def outcome_of_error(effect: Effect, why: str) -> Outcome | None:
             return StartFailed(why)
         case DeleteContainer():
             return DeleteFailed(why)
-        case Identify():
-            return NotIdentified(why)
-        case Watch():
-            return WatchBroken(why)
+        case Identify() | Watch():
+            return WatchFailed(why)
         case _:
             return None
 

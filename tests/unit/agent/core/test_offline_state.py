@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ankaios.agent.core.offline_state import (
-    AssignedWorkloads,
     ForeignState,
     OfflineState,
     decode_offline_state,
@@ -17,7 +16,7 @@ from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import RUNNING_OK, ExecutionState, HealthState
 from ankaios.common.pb.grpc_api_pb2 import AddedWorkload
 from ankaios.common.proto_conversion import added_workload_from_pb
-from ankaios.common.workload import DeletedWorkload, InstanceName
+from ankaios.common.workload import InstanceName
 from tests.support.builders import a_workload, added_workload_to_pb
 from tests.unit.common.test_proto_conversion import FULL
 
@@ -73,16 +72,6 @@ def test_a_file_of_a_later_version_is_rejected_with_the_reason() -> None:
     odd = encode_offline_state(replace(STATE, agent=5))
     with pytest.raises(Rejected, match="it has unexpected content: Expected `str`"):
         decode_offline_state(odd, "A")
-
-
-def test_assigned_workloads_follow_the_messages_of_the_server() -> None:
-    assigned = AssignedWorkloads()
-    web, db, new = a_workload("web"), a_workload("db"), a_workload("web", config="two")
-    assigned.replace([web, db])
-    assigned.update([new], [DeletedWorkload(web.instance_name), DeletedWorkload(db.instance_name)])
-    assert assigned.specs == {"web": new}
-    assigned.replace([])
-    assert assigned.specs == {}
 
 
 def test_only_states_of_other_agents_are_stored() -> None:

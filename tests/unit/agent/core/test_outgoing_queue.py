@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ankaios.agent.core.outgoing_queue import MAX_QUEUED, OutgoingQueue
+from ankaios.agent.core.outgoing_queue import MAX_QUEUED, OutgoingMessage, OutgoingQueue
 from ankaios.common.execution_state import RUNNING_OK, SUCCEEDED_OK, ExecutionState
 from ankaios.common.pb.ank_base_pb2 import CpuUsage, Request
 from ankaios.common.pb.grpc_api_pb2 import AgentLoadStatus, LogsStopResponse, ToServer, UpdateWorkloadState
@@ -39,25 +39,25 @@ def everything(queue: OutgoingQueue) -> list[ToServer]:
 def test_online_all_messages_are_sent_in_order_including_repeated_ones() -> None:
     queue = OutgoingQueue()
     queue.go_online()
-    queue.put_state(name(1), state(1))
-    queue.put(request("a"))
-    queue.put_transient(LOG)
-    queue.put_state(name(1), state(1))
-    queue.put_load(load(1))
-    queue.put_load(load(2))
+    queue.put(OutgoingMessage(state(1), name(1)))
+    queue.put(OutgoingMessage(request("a")))
+    queue.put(OutgoingMessage(LOG, is_transient=True))
+    queue.put(OutgoingMessage(state(1), name(1)))
+    queue.put(OutgoingMessage(load(1), "load"))
+    queue.put(OutgoingMessage(load(2), "load"))
     assert len(queue) == 6
     assert everything(queue) == [state(1), request("a"), LOG, state(1), load(1), load(2)]
 
 
 def test_offline_only_the_newest_state_of_each_and_the_newest_load_matter() -> None:
     queue = OutgoingQueue()
-    queue.put_load(load(1))
-    queue.put_state(name(1), state(1))
-    queue.put_state(name(2), state(2))
-    queue.put(request("a"))
-    queue.put_state(name(1), state(1, SUCCEEDED_OK))
-    queue.put_load(load(2))
-    queue.put_transient(LOG)
+    queue.put(OutgoingMessage(load(1), "load"))
+    queue.put(OutgoingMessage(state(1), name(1)))
+    queue.put(OutgoingMessage(state(2), name(2)))
+    queue.put(OutgoingMessage(request("a")))
+    queue.put(OutgoingMessage(state(1, SUCCEEDED_OK), name(1)))
+    queue.put(OutgoingMessage(load(2), "load"))
+    queue.put(OutgoingMessage(LOG, is_transient=True))
     queue.go_online()
     assert everything(queue) == [state(2), request("a"), state(1, SUCCEEDED_OK), load(2)]
 
@@ -65,10 +65,10 @@ def test_offline_only_the_newest_state_of_each_and_the_newest_load_matter() -> N
 def test_what_waits_when_the_connection_breaks_is_thinned_out() -> None:
     queue = OutgoingQueue()
     queue.go_online()
-    queue.put_state(name(1), state(1))
-    queue.put_state(name(1), state(1, SUCCEEDED_OK))
-    queue.put(request("a"))
-    queue.put_transient(LOG)
+    queue.put(OutgoingMessage(state(1), name(1)))
+    queue.put(OutgoingMessage(state(1, SUCCEEDED_OK), name(1)))
+    queue.put(OutgoingMessage(request("a")))
+    queue.put(OutgoingMessage(LOG, is_transient=True))
     queue.go_offline()
     assert everything(queue) == [state(1, SUCCEEDED_OK), request("a")]
 
@@ -76,10 +76,10 @@ def test_what_waits_when_the_connection_breaks_is_thinned_out() -> None:
 def test_senders_are_notified_when_their_message_is_sent_or_dropped() -> None:
     queue = OutgoingQueue()
     left: list[str] = []
-    queue.put(request("a"), lambda: left.append("a"))
-    queue.put_transient(LOG, lambda: left.append("offline"))
+    queue.put(OutgoingMessage(request("a"), left=lambda: left.append("a")))
+    queue.put(OutgoingMessage(LOG, is_transient=True, left=lambda: left.append("offline")))
     queue.go_online()
-    queue.put_transient(LOG, lambda: left.append("log"))
+    queue.put(OutgoingMessage(LOG, is_transient=True, left=lambda: left.append("log")))
     assert left == ["offline"]
     queue.go_offline()
     assert left == ["offline", "log"]
@@ -91,20 +91,20 @@ def test_a_server_that_does_not_read_costs_one_state_per_instance() -> None:
     queue = OutgoingQueue()
     queue.go_online()
     for number in range(3 * MAX_QUEUED):
-        queue.put_state(name(number % 10), state(number % 10))
-        queue.put_load(load(1))
+        queue.put(OutgoingMessage(state(number % 10), name(number % 10)))
+        queue.put(OutgoingMessage(load(1), "load"))
     assert len(queue) <= MAX_QUEUED
     everything(queue)
-    queue.put_state(name(1), state(1))
-    queue.put_state(name(1), state(1))
+    queue.put(OutgoingMessage(state(1), name(1)))
+    queue.put(OutgoingMessage(state(1), name(1)))
     assert len(queue) == 2
 
 
 def test_a_state_that_may_be_lost_is_sent_again_unless_a_newer_one_is_queued() -> None:
     queue = OutgoingQueue()
-    queue.put_state(name(1), state(1))
-    queue.put_back(name(1), state(1, SUCCEEDED_OK))
-    queue.put_back(name(2), state(2))
+    queue.put(OutgoingMessage(state(1), name(1)))
+    queue.put_back(OutgoingMessage(state(1, SUCCEEDED_OK), name(1)))
+    queue.put_back(OutgoingMessage(state(2), name(2)))
     assert everything(queue) == [state(1), state(2)]
 
 
@@ -123,7 +123,7 @@ def test_the_last_word_on_each_instance_always_arrives_last(
                 heard.append(message)
             case _:
                 pass
-        queue.put_state(name(number), state(number, execution))
+        queue.put(OutgoingMessage(state(number, execution), name(number)))
     heard += everything(queue)
     last = {}
     for message in heard:

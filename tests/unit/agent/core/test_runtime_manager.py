@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from ankaios.agent.core.operations import CreateOperation, DeleteOperation, UpdateOperation
-from ankaios.agent.core.runtime_manager import Found, Plan, Replace, ResumeOperation, RuntimeManager
+from ankaios.agent.core.runtime_manager import Found, Plan, ResumeOperation, RuntimeManager
 from ankaios.common.execution_state import PENDING_STARTING, RUNNING_OK, SUCCEEDED_OK, ExecutionState, exited
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, RestartPolicy, WorkloadSpec
 from tests.support.builders import a_workload
@@ -106,7 +106,7 @@ def test_a_succeeded_workload_is_restarted_if_its_policy_requires_it() -> None:
     plan = after_hello(always).listed("podman", [found(WEB, SUCCEEDED_OK)], {}, {})
     assert plan == Plan(operations=[CreateOperation(always, "c1")])
     plan = after_hello(always).listed("podman", [item := found(WEB, SUCCEEDED_OK, None)], {}, {})
-    assert plan == Plan(replace=[Replace(item, always)], operations=[UpdateOperation(always, gone(WEB))])
+    assert plan == Plan(replace=[item], operations=[UpdateOperation(always, gone(WEB))])
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_changed_or_failed_is_replaced() -> None:
     failing = replace(WEB, restart_policy=RestartPolicy.ON_FAILURE)
     for item, wanted in ((found(WEB), WEB2), (found(WEB, exited(1)), failing), (found(WEB, PENDING_STARTING), WEB)):
         plan = after_hello(wanted).listed("podman", [item], {}, {})
-        assert plan == Plan(replace=[Replace(item, wanted)], operations=[UpdateOperation(wanted, gone(WEB))])
+        assert plan == Plan(replace=[item], operations=[UpdateOperation(wanted, gone(WEB))])
 
 
 def test_an_unneeded_workload_is_deleted() -> None:
@@ -158,7 +158,7 @@ def test_of_two_outdated_containers_one_is_replaced_and_the_other_deleted() -> N
     third = a_workload("web", "A", config="image: three")
     one, two = found(WEB, runtime_id="1"), found(WEB2, runtime_id="2")
     plan = after_hello(third).listed("podman", [one, two], {}, {})
-    assert plan == Plan(replace=[Replace(one, third)], unneeded=[two], operations=[UpdateOperation(third, gone(WEB))])
+    assert plan == Plan(replace=[one], unneeded=[two], operations=[UpdateOperation(third, gone(WEB))])
 
 
 def test_containers_that_have_a_task_are_left_to_it() -> None:
@@ -269,7 +269,7 @@ def test_what_is_updated_while_held_back_stays_held_back() -> None:
     manager = after_hello(WEB)
     assert manager.update_workload([WEB2], [gone(WEB)], {}, []) == Plan(removed=[WEB.instance_name])
     item = found(WEB)
-    assert manager.listed("podman", [item], {}, {}).replace == [Replace(item, WEB2)]
+    assert manager.listed("podman", [item], {}, {}).replace == [item]
     tagged = replace(WEB, tags={"a": "b"})
     manager = after_hello(WEB)
     assert manager.update_workload([tagged], [gone(WEB)], {}, []) == Plan()

@@ -22,7 +22,6 @@ from ankaios.agent.core.workload_events import (
     Event,
     Identified,
     Identify,
-    NotIdentified,
     OpenInterface,
     ReadEnd,
     ReleaseDevices,
@@ -38,14 +37,14 @@ from ankaios.agent.core.workload_events import (
     StartBroken,
     Started,
     StartFailed,
-    StartHasNoRoom,
     StartImpossible,
+    StartLacksSpace,
     StateSeen,
     StopHealthChecks,
     Unwatch,
     Update,
     Watch,
-    WatchBroken,
+    WatchFailed,
 )
 from ankaios.agent.core.workload_lifecycle import (
     Workload,
@@ -152,7 +151,7 @@ def test_what_can_never_work_is_not_tried_again() -> None:
 def test_what_had_no_room_on_the_disk_is_tried_again_soon_and_for_ever() -> None:
     w = Workload(CAMERA)
     for _ in range(20):
-        w, effects = reduce(w, StartHasNoRoom("full"))
+        w, effects = reduce(w, StartLacksSpace("full"))
         retry = effects.pop()
         assert effects == [
             RemoveFiles(NAME),
@@ -198,7 +197,7 @@ def test_a_container_that_is_gone_when_its_agent_resumes_it_is_made_again_with_p
 
 def test_what_could_not_be_found_is_looked_for_again_and_deleted_rather_than_forgotten() -> None:
     w, _ = reduce(Workload(WEB), Resume())
-    w, effects = reduce(w, NotIdentified("podman broken"))
+    w, effects = reduce(w, WatchFailed("podman broken"))
     broken = Report(NAME, FAILED_UNKNOWN.because("Retry 1: podman broken"))
     assert effects == [broken, ScheduleRetry(1, w.turn)]
     assert reduce(w, RetryDue(w.turn))[1] == [Identify(WEB)]
@@ -237,7 +236,7 @@ def test_a_command_deletes_what_a_broken_start_may_have_left(command: Delete | U
 
 
 def test_a_container_that_cannot_be_watched_is_watched_again_and_nothing_else_happens_to_it() -> None:
-    w, effects = reduce(RUNNING, WatchBroken("a bug"))
+    w, effects = reduce(RUNNING, WatchFailed("a bug"))
     assert effects == [Report(NAME, FAILED_UNKNOWN.because("Retry 1: a bug")), ScheduleRetry(1, 1)]
     w, effects = reduce(w, RetryDue(1))
     assert effects == [Watch(WEB, "c1", 2)]
@@ -659,7 +658,7 @@ class World:
                 return [DevicesGranted() if self._luck.draw(st.booleans()) else DevicesMissing("none")]
             case Watch(_, _, turn):
                 self._checker = turn
-                return [] if self._luck.draw(st.integers(0, 5)) else [WatchBroken("a bug")]
+                return [] if self._luck.draw(st.integers(0, 5)) else [WatchFailed("a bug")]
             case Unwatch():
                 self._checker = None
             case ScheduleRetry(_, turn) | ScheduleRestart(_, turn):

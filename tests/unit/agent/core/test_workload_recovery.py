@@ -16,7 +16,6 @@ from ankaios.agent.core.workload_events import (
     Event,
     Identified,
     Identify,
-    NotIdentified,
     OpenInterface,
     ReleaseDevices,
     RemoveFiles,
@@ -33,7 +32,7 @@ from ankaios.agent.core.workload_events import (
     Unwatch,
     Update,
     Watch,
-    WatchBroken,
+    WatchFailed,
 )
 from ankaios.agent.core.workload_lifecycle import BecomeGone, Workload, reduce
 from ankaios.agent.core.workload_recovery import outcome_of_error, recover
@@ -52,8 +51,8 @@ BROKEN = Report(NAME, FAILED_UNKNOWN.because("Retry 1: a bug"))
         (Start(WEB), StartBroken("a bug")),
         (AcquireDevices(WEB), StartFailed("a bug")),
         (DeleteContainer(WEB, "c1"), DeleteFailed("a bug")),
-        (Identify(WEB), NotIdentified("a bug")),
-        (Watch(WEB, "c1", 1), WatchBroken("a bug")),
+        (Identify(WEB), WatchFailed("a bug")),
+        (Watch(WEB, "c1", 1), WatchFailed("a bug")),
         (Unwatch(), None),
         (OpenInterface(WEB), None),
         (CloseInterface(), None),
