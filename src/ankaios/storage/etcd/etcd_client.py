@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from ankaios.grpc.addresses import TcpAddress
 from ankaios.grpc.tls import TlsSession
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from ankaios.storage.etcd.etcd_members import EtcdCredentials, EtcdMember, EtcdMembers, EtcdRejected
@@ -33,7 +34,6 @@ from ankaios.storage.pb.etcd_api_pb2 import (
     WatchResponse,
 )
 from ankaios.storage.state_store import StorageFailed
-from ankaios.storage.storage_url import EtcdEndpoint
 
 MAX_RESPONSE = 32 * 1024 * 1024
 _NEEDS_LEADER = {"hasleader": "true"}  # a member that has lost the other members ends the stream
@@ -45,7 +45,7 @@ M = TypeVar("M", bound=Message)
 class EtcdClient:
     def __init__(
         self,
-        endpoints: Sequence[EtcdEndpoint],
+        endpoints: Sequence[TcpAddress],
         *,
         tls: Callable[[str], TlsSession] | None = None,
         credentials: EtcdCredentials | None = None,
@@ -74,7 +74,7 @@ class EtcdClient:
         """The status of one member."""
         return await self._unary("Maintenance/Status", StatusRequest(), StatusResponse, limit)
 
-    async def member_problems(self, limit: float) -> dict[EtcdEndpoint, str]:
+    async def member_problems(self, limit: float) -> dict[TcpAddress, str]:
         """Why each member does not respond; empty if it does. A member that has lost the others does not respond."""
 
         async def read(member: EtcdMember, seconds: float) -> None:

@@ -19,7 +19,6 @@ from ankaios.grpc.tls import TlsSession
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from ankaios.storage.pb.etcd_api_pb2 import AuthenticateRequest, AuthenticateResponse
 from ankaios.storage.state_store import StorageFailed
-from ankaios.storage.storage_url import EtcdEndpoint
 
 ATTEMPT_SECONDS = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5  # seconds after all members have failed; doubled each time
@@ -62,11 +61,11 @@ class EtcdCredentials(Struct, frozen=True):
 class EtcdMember:
     """A member of the cluster. A token is valid for the member that gave it, until that member restarts."""
 
-    def __init__(self, endpoint: EtcdEndpoint, tls: Callable[[str], TlsSession] | None) -> None:
+    def __init__(self, endpoint: TcpAddress, tls: Callable[[str], TlsSession] | None) -> None:
         self.endpoint = endpoint
         self.token: str | None = None
         self.channel = GrpcChannel(
-            TcpAddress(endpoint.host, endpoint.port, secure=tls is not None),
+            endpoint,
             tls=None if tls is None else lambda: tls(endpoint.host),
             keepalive=_KEEPALIVE,
             connect_timeout=ATTEMPT_SECONDS,
@@ -92,7 +91,7 @@ class EtcdMember:
 class EtcdMembers:
     def __init__(
         self,
-        endpoints: Sequence[EtcdEndpoint],
+        endpoints: Sequence[TcpAddress],
         tls: Callable[[str], TlsSession] | None,
         credentials: EtcdCredentials | None,
     ) -> None:
@@ -124,7 +123,7 @@ class EtcdMembers:
 
     async def ask_each(
         self, call: Callable[[EtcdMember, float], Awaitable[None]], seconds: float
-    ) -> dict[EtcdEndpoint, str]:
+    ) -> dict[TcpAddress, str]:
         """Call all members at the same time. Returns for each why it did not respond; empty if it did."""
 
         async def problem(member: EtcdMember) -> str:
@@ -177,9 +176,9 @@ class _Failures:
             raise EtcdRejected(text, failure.status, may_be_done=self.may_be_done) from failure
         self.count += 1
         if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure is more precise
-            self._texts.setdefault(str(member.endpoint), failure.text)
+            self._texts.setdefault(member.endpoint.authority, failure.text)
         else:
-            self._texts[str(member.endpoint)] = str(failure)
+            self._texts[member.endpoint.authority] = str(failure)
 
     def __str__(self) -> str:
         texts = "; ".join(f"{endpoint}: {text}" for endpoint, text in self._texts.items())

@@ -61,7 +61,7 @@ class EtcdRegistry:
 
     async def members(self) -> list[StorageMemberStatus]:
         problems = await self._client.member_problems(_MEMBER_LIMIT)
-        return [StorageMemberStatus(str(endpoint), problem) for endpoint, problem in problems.items()]
+        return [StorageMemberStatus(endpoint.authority, problem) for endpoint, problem in problems.items()]
 
     async def close(self) -> None:
         if self._lease:
