@@ -216,7 +216,7 @@ async def test_pages_become_smaller_if_values_are_large(server: EtcdServer, monk
     values = {f"w{number}": a_workload(number, 40_000) for number in range(100)}
     entries = tuple(EntryChange("workload", name, None, value) for name, value in values.items())
     await server.store.commit([StateChange(entries)])
-    monkeypatch.setattr("ankaios.storage.etcd.etcd_client.MAX_RESPONSE", 1_000_000)
+    monkeypatch.setattr("ankaios.storage.etcd.etcd_members.MAX_RESPONSE", 1_000_000)
     assert workloads(await server.store.load()) == values
 
 
@@ -356,7 +356,15 @@ async def test_old_history_of_etcd_is_compacted(
     for number in range(1, 4):
         await server.store.commit([a_change(number, "web", number)])
         await asyncio.sleep(0.1)
-    command = [etcdctl_program(), "--endpoints", location.endpoints[0].authority, "get", "x", "--rev", str(leadership.term)]
+    command = [
+        etcdctl_program(),
+        "--endpoints",
+        location.endpoints[0].authority,
+        "get",
+        "x",
+        "--rev",
+        str(leadership.term),
+    ]
     reading = await asyncio.create_subprocess_exec(
         *command, env={"ETCDCTL_API": "3"}, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
     )

@@ -4,6 +4,7 @@ Input: requests. Output: responses, or the errors of `etcd_members.py`. Every ca
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -33,11 +34,12 @@ from ankaios.storage.pb.etcd_api_pb2 import (
     WatchRequest,
     WatchResponse,
 )
+from ankaios.storage.server_registry import StorageMemberStatus
 from ankaios.storage.state_store import StorageFailed
 
-MAX_RESPONSE = 32 * 1024 * 1024
 _NEEDS_LEADER = {"hasleader": "true"}  # a member that has lost the other members ends the stream
 _WATCH_PAUSE = 0.5  # seconds after a watch that has failed
+_REVOKE_LIMIT = 1.0
 
 M = TypeVar("M", bound=Message)
 
@@ -74,48 +76,37 @@ class EtcdClient:
         """The status of one member."""
         return await self._unary("Maintenance/Status", StatusRequest(), StatusResponse, limit)
 
-    async def member_problems(self, limit: float) -> dict[TcpAddress, str]:
-        """Why each member does not respond; empty if it does. A member that has lost the others does not respond."""
-
-        async def read(member: EtcdMember, seconds: float) -> None:
-            request, path = RangeRequest(key=b"\0"), "/etcdserverpb.KV/Range"
-            await member.channel.unary(path, request, RangeResponse, time_limit=seconds, metadata=member.metadata)
-
-        return await self._members.ask_each(read, limit)
+    async def member_statuses(self, limit: float) -> list[StorageMemberStatus]:
+        """Read a key from each member. A member that has lost the others does not respond."""
+        request = RangeRequest(key=b"\0")
+        return await self._members.call_each(
+            lambda member, seconds: member.unary("KV/Range", request, RangeResponse, seconds), limit
+        )
 
     async def _unary(self, method: str, request: Message, kind: type[M], limit: float) -> M:
-        async def call(member: EtcdMember, seconds: float) -> M:
-            path = f"/etcdserverpb.{method}"
-            return await member.channel.unary(
-                path, request, kind, time_limit=seconds, metadata=member.metadata, limit=MAX_RESPONSE
-            )
+        return await self._members.attempt(lambda member, seconds: member.unary(method, request, kind, seconds), limit)
 
-        return await self._members.attempt(call, limit)
-
-    async def grant_lease(self, lease: int, seconds: int, limit: float) -> int:
-        """Create a lease with this number, and return its time to live."""
+    async def grant_lease(self, seconds: int, limit: float) -> tuple[int, int]:
+        """Create a lease; return its number and its time to live."""
+        lease = secrets.randbits(62) | 1  # chosen here, so that the request can be repeated
         request = LeaseGrantRequest(TTL=seconds, ID=lease)
         try:
-            return (await self._unary("Lease/LeaseGrant", request, LeaseGrantResponse, limit)).TTL
+            return lease, (await self._unary("Lease/LeaseGrant", request, LeaseGrantResponse, limit)).TTL
         except EtcdRejected as rejected:
             if "lease already exists" in str(rejected):  # an earlier attempt was successful
-                return seconds
+                return lease, seconds
             raise
 
-    async def revoke_lease(self, lease: int, limit: float) -> None:
-        """All keys of the lease are deleted."""
-        try:
-            await self._unary("Lease/LeaseRevoke", LeaseRevokeRequest(ID=lease), LeaseRevokeResponse, limit)
-        except EtcdRejected as rejected:
-            if rejected.status is not Status.NOT_FOUND:
-                raise
+    async def revoke_lease(self, lease: int) -> None:
+        """All keys of the lease are deleted. If etcd cannot be reached, the lease expires."""
+        with suppress(StorageFailed):
+            await self._unary("Lease/LeaseRevoke", LeaseRevokeRequest(ID=lease), LeaseRevokeResponse, _REVOKE_LIMIT)
 
     async def renew_lease(self, lease: int, limit: float, attempt: float) -> int:
         """Return the new time to live; 0 if the lease does not exist any more."""
 
         async def renew(member: EtcdMember, seconds: float) -> int:
-            path = "/etcdserverpb.Lease/LeaseKeepAlive"
-            async with member.channel.call(path, metadata=member.metadata, time_limit=seconds) as call:
+            async with member.call("Lease/LeaseKeepAlive", seconds) as call:
                 await call.send(LeaseKeepAliveRequest(ID=lease))
                 response = await call.receive(LeaseKeepAliveResponse)
                 if response is None:
@@ -132,11 +123,8 @@ class EtcdClient:
 
         async def watch(member: EtcdMember, seconds: float) -> bool:
             """Whether the key has changed or the limit is reached; else the watch has failed."""
-            metadata = {**member.metadata, **_NEEDS_LEADER}
             try:
-                async with member.channel.call(
-                    "/etcdserverpb.Watch/Watch", metadata=metadata, time_limit=seconds
-                ) as call:
+                async with member.call("Watch/Watch", seconds, _NEEDS_LEADER) as call:
                     await call.send(WatchRequest(create_request=create))
                     while (response := await call.receive(WatchResponse)) is not None and not response.canceled:
                         if response.events:

@@ -9,7 +9,6 @@ The leadership ends in this process before the lease can end in etcd (`core/leas
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +25,7 @@ from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.pb.etcd_api_pb2 import RangeRequest, RangeResponse, TxnRequest
 from ankaios.storage.state_store import StorageFailed
 
-_READ_LIMIT, _REVOKE_LIMIT, _RETRY_SECONDS = 5.0, 1.0, 0.5
+_READ_LIMIT, _RETRY_SECONDS = 5.0, 0.5
 _KEEPER = "the lease of the leader"
 
 _log = logging.getLogger(__name__)
@@ -73,17 +72,16 @@ class EtcdElection:
 
     async def _try_to_lead(self) -> Leadership | None:
         """Create the leader key with a new lease; None if another server was faster."""
-        self._lease = secrets.randbits(62) | 1
         sent_at = self._clock()
-        granted = await self._client.grant_lease(self._lease, self._seconds, _READ_LIMIT)
+        self._lease, granted = await self._client.grant_lease(self._seconds, _READ_LIMIT)
         try:
             term = await self._create_leader_key(self._lease)
         except StorageFailed:
-            await self._revoke_lease()
+            await self._client.revoke_lease(self._lease)
             raise
         leadership = Leadership(term or 0, self._clock, valid_until(sent_at, granted))
         if term is None or not leadership.is_valid:
-            await self._revoke_lease()
+            await self._client.revoke_lease(self._lease)
             return None
         self._start_keeper(leadership)
         return leadership
@@ -142,12 +140,4 @@ class EtcdElection:
             self._keeper.cancel()
             await asyncio.wait((self._keeper,))
             self._keeper = None
-            await self._revoke_lease()
-
-    async def _revoke_lease(self) -> None:
-        """If etcd cannot be reached, the lease expires."""
-        with suppress(StorageFailed):
-            await self._client.revoke_lease(self._lease, _REVOKE_LIMIT)
-
-    async def close(self) -> None:
-        await self.resign()
+            await self._client.revoke_lease(self._lease)

@@ -5,9 +5,7 @@ key.
 """
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import msgspec
 
@@ -18,10 +16,9 @@ from ankaios.storage.etcd.etcd_members import EtcdUnavailable
 from ankaios.storage.leader_election import Candidate
 from ankaios.storage.pb.etcd_api_pb2 import KeyValue, RangeRequest, TxnRequest
 from ankaios.storage.server_registry import LeaderInfo, PublishedServer, StorageMemberStatus
-from ankaios.storage.state_store import StorageFailed
 
 LEASE_SECONDS = 10
-_LIMIT, _REVOKE_LIMIT, _MEMBER_LIMIT = 5.0, 1.0, 2.0
+_LIMIT, _MEMBER_LIMIT = 5.0, 2.0
 _RETRY_SECONDS = 0.5
 
 
@@ -50,8 +47,7 @@ class EtcdRegistry:
 
     async def publish(self, value: bytes) -> None:
         if self._lease == 0 or await self._client.renew_lease(self._lease, _LIMIT, _LIMIT) <= 0:
-            self._lease = secrets.randbits(62) | 1
-            await self._client.grant_lease(self._lease, LEASE_SECONDS, _LIMIT)
+            self._lease, _ = await self._client.grant_lease(LEASE_SECONDS, _LIMIT)
         await self._client.txn(TxnRequest(success=[put_key(self._key, value, self._lease)]), _LIMIT)
 
     async def read(self) -> list[PublishedServer]:
@@ -60,13 +56,11 @@ class EtcdRegistry:
         return [PublishedServer(pair.value, pair.mod_revision) for pair in response.kvs]
 
     async def members(self) -> list[StorageMemberStatus]:
-        problems = await self._client.member_problems(_MEMBER_LIMIT)
-        return [StorageMemberStatus(endpoint.authority, problem) for endpoint, problem in problems.items()]
+        return await self._client.member_statuses(_MEMBER_LIMIT)
 
     async def close(self) -> None:
         if self._lease:
-            with suppress(StorageFailed):  # otherwise it expires
-                await self._client.revoke_lease(self._lease, _REVOKE_LIMIT)
+            await self._client.revoke_lease(self._lease)
             self._lease = 0
 
 
