@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from msgspec import Struct, field
 
-REVISIONS = "revision"
+REVISIONS, RECORDS = "revision", "record"
 
 
 class SetDigest(Struct, frozen=True, array_like=True):

@@ -7,7 +7,8 @@ thread.
 
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -47,11 +48,9 @@ class SqliteSession:
         self._close_database()
         prepare_directory(self.files.database)
         self._lock.acquire()
-        try:
+        with self._translated_errors("open"):
             content, report = open_files(self.files, now)
             self._database = SqliteDatabase(self.files.database)
-        except sqlite3.Error as error:
-            raise StorageFailed(f"cannot open '{self.files.database}': {error}") from error
         self._confirm()
         return Stored(
             entries={key: decode_value(value) for key, value in content.entries.items()},
@@ -70,6 +69,13 @@ class SqliteSession:
         except sqlite3.Error as error:
             self._find_out_result(error)
         self._confirm()
+
+    @contextmanager
+    def _translated_errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StorageFailed(f"cannot {action} '{self.files.database}': {error}") from error
 
     def _opened(self) -> SqliteDatabase:
         if self._database is None:
@@ -107,16 +113,12 @@ class SqliteSession:
             _log.warning("%s", failure)
 
     def save_records(self, records: Mapping[str, bytes | None]) -> None:
-        try:
+        with self._translated_errors("write records to"):
             self._opened().save_records(records)
-        except sqlite3.Error as error:
-            raise StorageFailed(f"cannot write records to '{self.files.database}': {error}") from error
 
     def probe(self) -> None:
-        try:
+        with self._translated_errors("write to"):
             self._opened().probe()
-        except sqlite3.Error as error:
-            raise StorageFailed(f"cannot write to '{self.files.database}': {error}") from error
 
     def size(self) -> int:
         return sum(path.stat().st_size for path in (self.files.database, self.files.wal) if path.exists())
