@@ -74,8 +74,8 @@ class SharedBudgets:
 class AsyncConnection(asyncio.BufferedProtocol):
     """A server's end if `accept` is given (called for each call of the peer), else a client's end.
 
-    Called with the connection: `on_start` when there is a socket, `on_admit` when the first call of the peer is
-    accepted, `on_end` when the connection cannot be used any more, `on_close` when the socket is closed.
+    `on_start` is called when there is a socket, `on_set_up` when the first call of the peer is accepted, or at the
+    latest when the socket is closed, and `on_end` when the connection cannot be used any more.
     """
 
     def __init__(
@@ -89,9 +89,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         budgets: SharedBudgets | None = None,
         accept: Callable[[AsyncCall], None] | None = None,
         on_start: Callable[[AsyncConnection], None] = _ignore,
-        on_admit: Callable[[AsyncConnection], None] = _ignore,
+        on_set_up: Callable[[], None] = lambda: None,
         on_end: Callable[[AsyncConnection], None] = _ignore,
-        on_close: Callable[[AsyncConnection], None] = _ignore,
     ) -> None:
         self.tls = tls
         self._call_type = call_type
@@ -102,7 +101,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._heard = asyncio.Event()
         self.closed = asyncio.Event()
         self._accept = accept
-        self._on_start, self._on_admit, self._on_end, self._on_close = on_start, on_admit, on_end, on_close
+        self._on_start, self._on_set_up, self._on_end = on_start, on_set_up, on_end
         self._is_admitted = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -150,7 +149,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """The first call of the peer was accepted."""
         if not self._is_admitted:
             self._is_admitted = True
-            self._on_admit(self)
+            self._on_set_up()
 
     async def responds(self, within: float) -> bool:
         """Send a ping; return whether the peer sends anything in so many seconds."""
@@ -338,7 +337,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             for call in calls:
                 self._accept(cast("AsyncCall", call))
         self.flush()
-        if self.http2.is_flooded:
+        if self.http2.meter.is_flooded:
             self.abort(self.http2.failure or "")
         elif self.http2.failure is not None:
             self._linger(self.http2.failure)
@@ -360,7 +359,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         delay = 0.0
         if self._budgets is not None:
             frames = self._budgets.frames
-            frames.spend(self, self.http2.received_frames, seconds)
+            frames.spend(self, self.http2.meter.frames, seconds)
             delay = 0.0 if frames.allowance(self, now) else frames.slice_end - now
         if delay > 0 or self.http2.unprocessed:
             self._transport.pause_reading()
@@ -391,7 +390,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(f"the connection broke: {exc}" if exc else "the connection was closed")
         self.closed.set()
-        self._on_close(self)
+        self._on_set_up()
 
     def pause_writing(self) -> None:
         self._writable = False

@@ -211,8 +211,8 @@ class GrpcServer:
         self._setup_timeout = setup_timeout
         self._flush_queue = FlushQueue()
         self._budgets = budgets
-        self._handshakes: OpenHandshakes[object] = OpenHandshakes(limits or own_connection_limits())
-        self._not_admitted: dict[object, AsyncConnection] = {}
+        self._handshakes: OpenHandshakes[socket.socket] = OpenHandshakes(limits or own_connection_limits())
+        self._not_admitted: dict[socket.socket, AsyncConnection] = {}
         self._connections: set[AsyncConnection] = set()
         self._calls: set[asyncio.Task[None]] = set()
         self._set_ups: set[asyncio.Task[None]] = set()
@@ -263,24 +263,24 @@ class GrpcServer:
             for task in unfinished:
                 log.error("The handler of %s did not end in time.", task.get_name())
 
-    def _connected(self, sock: socket.socket, handshake: object) -> None:
-        task = asyncio.create_task(self._set_up(sock, handshake), name="the set-up of a connection")
+    def _connected(self, sock: socket.socket) -> None:
+        task = asyncio.create_task(self._set_up(sock), name="the set-up of a connection")
         self._set_ups.add(task)
         task.add_done_callback(self._set_ups.discard)
 
-    async def _set_up(self, sock: socket.socket, handshake: object) -> None:
+    async def _set_up(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(lambda: self._new_connection(handshake), sock)
+            await loop.connect_accepted_socket(lambda: self._new_connection(sock), sock)
             for _ in range(_FIRST_STEPS):
                 await asyncio.sleep(0)
         except OSError as error:
             log.debug("A connection ended before it was set up: %s.", error)
-            self._handshakes.end(handshake)
+            self._forget_handshake(sock)
             sock.close()
 
-    def _new_connection(self, handshake: object) -> AsyncConnection:
-        connection = self._not_admitted[handshake] = AsyncConnection(
+    def _new_connection(self, sock: socket.socket) -> AsyncConnection:
+        connection = self._not_admitted[sock] = AsyncConnection(
             ServerCall,
             keepalive=self._keepalive,
             setup_timeout=self._setup_timeout,
@@ -289,18 +289,17 @@ class GrpcServer:
             budgets=self._budgets,
             accept=self._accept,
             on_start=self._connection_started,
-            on_admit=lambda _: self._forget_handshake(handshake),
+            on_set_up=lambda: self._forget_handshake(sock),
             on_end=self._connection_ended,
-            on_close=lambda _: self._forget_handshake(handshake),
         )
         return connection
 
-    def _forget_handshake(self, handshake: object) -> None:
-        self._not_admitted.pop(handshake, None)
-        self._handshakes.end(handshake)
+    def _forget_handshake(self, sock: socket.socket) -> None:
+        self._not_admitted.pop(sock, None)
+        self._handshakes.end(sock)
 
-    def _end_handshake(self, handshake: object) -> None:
-        if connection := self._not_admitted.pop(handshake, None):
+    def _end_handshake(self, sock: socket.socket) -> None:
+        if connection := self._not_admitted.pop(sock, None):
             connection.abort("it was not set up in time, and its place is needed")
 
     def _new_session(self) -> TlsSession | None:
