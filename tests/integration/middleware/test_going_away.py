@@ -12,6 +12,7 @@ from hyperframe.frame import Frame, GoAwayFrame, PingFrame
 from ankaios.common.config import PemMaterial
 from ankaios.grpc.async_call import AsyncCall
 from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.tls import TlsSession, server_context
 from ankaios.grpc.wire_format import RESPONSE_HEADERS, length_prefixed, request_headers
 from ankaios.middleware.client import connect
@@ -73,7 +74,7 @@ async def test_a_server_that_goes_away_is_a_lost_connection(secure: bool, with_p
     authority = Authority(tmp_path) if secure else None
     farewell = [GoAwayFrame(0, last_stream_id=EVERY_STREAM), *([PingFrame(0, opaque_data=b"shutdown")] * with_ping)]
     async with leaving_server(authority.server() if authority else None) as (server, url):
-        settings = ConnectionSettings(url, authority.cli() if authority else None, keepalive_interval=5.0)
+        settings = ConnectionSettings(url, authority.cli() if authority else None, keepalive=Keepalive(5.0))
         async with connect(settings, Method.CLI, a_commander_hello()) as cli:
             assert await received(cli) == a_greeting()
             server.send(*farewell)

@@ -496,7 +496,7 @@ async def test_a_burst_of_connections_that_waited_for_the_server_is_served(monke
     async with AsyncExitStack() as stack:
         early = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=4096))
         settings = ConnectionSettings(
-            f"http://127.0.0.1:{early.getsockname()[1]}", keepalive_interval=60.0, connect_timeout=60.0
+            f"http://127.0.0.1:{early.getsockname()[1]}", keepalive=Keepalive(60.0), connect_timeout=60.0
         )
 
         async def open_one() -> None:
