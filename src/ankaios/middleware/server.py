@@ -38,9 +38,10 @@ from ankaios.common.listening_socket import bind_socket
 from ankaios.common.log_limiter import LimitedLog
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromServerMessage, ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
-from ankaios.grpc.async_connection import SharedBudgets
 from ankaios.grpc.keepalive import Keepalive
-from ankaios.grpc.server import GrpcServer, ServerCall, own_connection_limits
+from ankaios.grpc.served_connection import SharedBudgets
+from ankaios.grpc.server import GrpcServer, own_connection_limits
+from ankaios.grpc.server_call import ServerCall
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
 from ankaios.middleware.hello import (
     check_agent_certificates,
