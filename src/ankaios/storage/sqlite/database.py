@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ankaios.storage.core.content_summary import ContentSummary, SetDigest
+from ankaios.storage.core.content_summary import ConfirmedCommit, ContentSummary, SetDigest
 from ankaios.storage.core.encoding import WriteSet
 from ankaios.storage.core.recovery import DatabaseContent, content_digests
 from ankaios.storage.sqlite.rows import record_rows, state_rows
@@ -103,12 +103,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
 
 
-def create_database(
-    path: Path, content: DatabaseContent, store: str, sequence: int, last_revision: int
-) -> ContentSummary:
-    """Create a complete database with one transaction; an incomplete one has no summary."""
+def create_database(path: Path, content: DatabaseContent, last: ConfirmedCommit) -> None:
+    """Create a complete database with one transaction; an incomplete one has no summary. Numbers continue at `last`."""
     restrict_mode(path)
-    summary = ContentSummary(store, VERSION, sequence, last_revision, content_digests(content))
+    summary = ContentSummary(last.store, VERSION, last.sequence, last.revision, content_digests(content))
     connection = _connect(path)
     try:
         connection.execute("PRAGMA synchronous = FULL")
@@ -121,4 +119,3 @@ def create_database(
         connection.execute("COMMIT")
     finally:
         connection.close()
-    return summary

@@ -14,7 +14,6 @@ from typing import NoReturn
 
 from ankaios.storage.core.content_summary import ContentSummary
 from ankaios.storage.core.encoding import WriteSet, decode_revision, decode_value
-from ankaios.storage.core.recovery import ConfirmedCommit
 from ankaios.storage.sqlite.content_reader import is_damage
 from ankaios.storage.sqlite.database import SqliteDatabase
 from ankaios.storage.sqlite.opening import open_files
@@ -106,9 +105,8 @@ class SqliteSession:
 
     def _confirm(self) -> None:
         """Write down the last commit outside of the database. If that fails, the commit is still valid."""
-        summary = self._opened().summary
         try:
-            write_head(self.files.head, ConfirmedCommit(summary.store, summary.sequence, summary.last_revision))
+            write_head(self.files.head, self._opened().summary.commit)
         except StorageFailed as failure:
             _log.warning("%s", failure)
 

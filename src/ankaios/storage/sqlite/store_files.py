@@ -14,8 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ankaios.common.trusted_path import untrusted_part
-from ankaios.storage.core.content_summary import row_checksum
-from ankaios.storage.core.recovery import ConfirmedCommit
+from ankaios.storage.core.content_summary import ConfirmedCommit, row_checksum
 from ankaios.storage.state_store import StorageFailed
 
 _FILE_MODE, _DIRECTORY_MODE = 0o600, 0o700
