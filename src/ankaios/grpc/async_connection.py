@@ -12,7 +12,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
-from ankaios.grpc.http2_connection import Http2Connection
+from ankaios.grpc.http2_connection import MAX_UNSENT, Http2Connection
 from ankaios.grpc.keepalive import KeepaliveTimer
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WRITE_BUFFER = 256 * 1024
-_MAX_UNSENT = 16 * _WRITE_BUFFER  # reached only by a peer that causes responses and does not read them
 _READ_BUFFER = bytearray(64 * 1024)  # shared by all connections, as it is processed immediately
 FRAMES_PER_TURN = 64  # are processed before other connections are served
 _LINGER = 1.0  # seconds in which a rejected peer can read the reason
@@ -132,10 +131,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def _write(self, data: bytes) -> None:
         if self.tls is not None:
-            self.tls.send(data)
-            data = self.tls.take_outgoing()
+            data = self.tls.encrypt(data)
         self._transport.write(data)
-        if not self._writable and self._transport.get_write_buffer_size() > _MAX_UNSENT:
+        if not self._writable and self._transport.get_write_buffer_size() > MAX_UNSENT:
             self.abort("the peer does not read")
 
     def _write_tls_output(self) -> None:

@@ -63,6 +63,7 @@ logging.getLogger("hpack").setLevel(logging.WARNING)  # its debug lines contain 
 WINDOW = 2 * 1024 * 1024
 SERVER_WINDOW = 256 * 1024  # thousands of small requests, which delay what their sender sends after them
 MAX_CALLS = 100
+MAX_UNSENT = 4 * 1024 * 1024  # bytes for the socket; only a peer that causes responses and does not read reaches it
 _DEFAULT_WINDOW = 65535
 _MAX_HEADER_TABLE = 4096
 _SEND_SIZE = 128 * 1024  # bytes of data for each `take_outgoing`

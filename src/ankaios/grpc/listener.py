@@ -44,11 +44,11 @@ class Listener:
         connected: Callable[[socket.socket], None],
         end_connection: Callable[[socket.socket], None],
         first_byte_timeout: float,
-        has_room: Callable[[], bool] = lambda: True,
+        can_accept: Callable[[], bool] = lambda: True,
     ) -> None:
         """`end_connection` ends a connection that was passed on already, because its place is needed.
 
-        While `has_room` returns False, new connections wait in the backlog: a burst must not fill the places of its
+        While `can_accept` returns False, new connections wait in the backlog: a burst must not fill the places of its
         address only because the accepted connections have not been processed yet.
         """
         self._socket = sock
@@ -56,7 +56,7 @@ class Listener:
         self._connected = connected
         self._end_connection = end_connection
         self._timeout = first_byte_timeout
-        self._has_room = has_room
+        self._can_accept = can_accept
         self._has_new = False
         self._silent: dict[socket.socket, None] = {}  # in the order of arrival
         self._loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class Listener:
 
     def _accept_batch(self) -> None:
         """The first bytes of a batch are read before the next batch is accepted."""
-        if self._has_new or not self._has_room():
+        if self._has_new or not self._can_accept():
             self._has_new = False
             return
         for _ in range(_BATCH):

@@ -52,7 +52,7 @@ class ServedConnection(AsyncConnection):
         self._server = server
         self._budgets = server.budgets
         self._is_admitted = False
-        self._heard = asyncio.Event()
+        self._activity = asyncio.Event()
 
     @property
     def peer_host(self) -> str:
@@ -68,13 +68,13 @@ class ServedConnection(AsyncConnection):
     async def responds(self, within: float) -> bool:
         """Send a ping; return whether the peer sends anything in so many seconds."""
         if self.reason is None:
-            self._heard.clear()
+            self._activity.clear()
             self.http2.ping()
             self.flush()
             with suppress(TimeoutError):
                 async with asyncio.timeout(within):
-                    await self._heard.wait()
-        return self.reason is None and self._heard.is_set()
+                    await self._activity.wait()
+        return self.reason is None and self._activity.is_set()
 
     # Limits
 
@@ -129,14 +129,14 @@ class ServedConnection(AsyncConnection):
         self._server.connection_started(self)
 
     def _note_activity(self) -> None:
-        self._heard.set()
+        self._activity.set()
         super()._note_activity()
 
     def _end(self, reason: str) -> None:
         if self.reason is not None:
             return
         super()._end(reason)
-        self._heard.set()
+        self._activity.set()
         if self._budgets is not None:
             self._budgets.inbox.forget(self)
         self._server.connection_ended(self)

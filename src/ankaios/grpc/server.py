@@ -136,7 +136,7 @@ class GrpcServer:
             self._connected,
             self._end_handshake,
             self.setup_timeout,
-            has_room=lambda: len(self._set_ups) < _MAX_SET_UPS,
+            can_accept=lambda: len(self._set_ups) < _MAX_SET_UPS,
         )
 
     def remember_agent(self, call: ServerCall) -> None:

@@ -40,6 +40,8 @@ from ankaios.storage.state_store import StorageFailed
 _NEEDS_LEADER = {"hasleader": "true"}  # a member that has lost the other members ends the stream
 _WATCH_PAUSE = 0.5  # seconds after a watch that has failed
 _REVOKE_LIMIT = 1.0
+READ_LIMIT = 5.0  # seconds
+RETRY_SECONDS = 0.5  # after a read that has failed
 
 M = TypeVar("M", bound=Message)
 
@@ -60,6 +62,10 @@ class EtcdClient:
 
     async def range(self, request: RangeRequest, limit: float) -> RangeResponse:
         return await self._unary("KV/Range", request, RangeResponse, limit)
+
+    async def read(self, key: bytes, limit: float = READ_LIMIT) -> RangeResponse:
+        """Read one key, which may not exist."""
+        return await self.range(RangeRequest(key=key), limit)
 
     async def txn(self, request: TxnRequest, limit: float) -> TxnResponse:
         return await self._unary("KV/Txn", request, TxnResponse, limit)
