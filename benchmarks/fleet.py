@@ -50,6 +50,7 @@ from ankaios.common.pb.ank_base_pb2 import (
 from ankaios.common.pb.grpc_api_pb2 import AgentLoadStatus, DeviceReport, FromServer, ToServer, UpdateWorkloadState
 from ankaios.common.proto_conversion import instance_name_from_pb, workload_state_to_pb
 from ankaios.common.workload import InstanceName
+from ankaios.grpc.keepalive import Keepalive
 from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
@@ -162,7 +163,7 @@ class ServerProcess:
         command = [sys.executable, "-m", "ankaios.server", "-k", "-a", f"127.0.0.1:{self.port}", "--storage", storage]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         url = f"http://127.0.0.1:{self.port}"
-        self.settings = ConnectionSettings(url, connect_timeout=60.0, keepalive_interval=30.0, keepalive_timeout=30.0)
+        self.settings = ConnectionSettings(url, connect_timeout=60.0, keepalive=Keepalive(30.0, 30.0))
         self.settings_of_agents = ConnectionSettings(url, connect_timeout=60.0) if real_keepalive else self.settings
 
     @property

@@ -26,7 +26,7 @@ from ankaios.devices.claim_store import ClaimStore
 from ankaios.devices.core.slot_ledger import SlotLedger
 from ankaios.devices.slot_allocator import SlotAllocator
 from ankaios.grpc.async_connection import AsyncConnection
-from ankaios.grpc.server import ServerCall
+from ankaios.grpc.server_call import ServerCall
 from ankaios.middleware import client
 from ankaios.middleware.server import MiddlewareServer
 from ankaios.server.commit_queue import CommitQueue

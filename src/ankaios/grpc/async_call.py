@@ -38,7 +38,6 @@ class AsyncCall(CallState):
         self._changed.set()
 
     def progressed(self) -> None:
-        self.is_drain_awaited = False
         self._progressed.set()
 
     async def receive(self, kind: type[M], limit: int = MAX_MESSAGE_SIZE) -> M | None:
@@ -74,7 +73,6 @@ class AsyncCall(CallState):
         """Wait until at most `limit` bytes are queued."""
         while self.queued_bytes > limit:
             self.check()
-            self.is_drain_awaited = True
             self._progressed.clear()
             await self._progressed.wait()
         self.check()

@@ -1,7 +1,7 @@
 """One HTTP/2 connection for asyncio: the socket, optional TLS, and the timers around `Http2Connection`.
 
-Input: bytes of the socket. Output: calls (`accept`), and the end of the connection with one reason. Owns the socket,
-the TLS session, and the timers of one connection.
+Input: bytes of the socket. Output: changed calls, and the end of the connection with one reason. Owns the socket, the
+TLS session, and the timers of one connection.
 
 The connection ends once: `reason` states why, and `closed` is set when the socket is closed.
 """
@@ -10,21 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
-from time import thread_time
 from typing import TYPE_CHECKING, cast
 
-from h2.errors import ErrorCodes
-
-from ankaios.grpc.frame_budget import FrameBudget
-from ankaios.grpc.http2_connection import Http2Connection
-from ankaios.grpc.inbox_budget import InboxBudget
+from ankaios.grpc.http2_connection import MAX_UNSENT, Http2Connection
 from ankaios.grpc.keepalive import KeepaliveTimer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ankaios.grpc.async_call import AsyncCall
+    from ankaios.grpc.call_state import CallState
     from ankaios.grpc.keepalive import Keepalive
     from ankaios.grpc.tls import TlsSession
     from ankaios.grpc.wire_format import Headers
@@ -32,14 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WRITE_BUFFER = 256 * 1024
-_MAX_UNSENT = 16 * _WRITE_BUFFER  # reached only by a peer that causes responses and does not read them
 _READ_BUFFER = bytearray(64 * 1024)  # shared by all connections, as it is processed immediately
-_FRAMES_PER_TURN = 64  # are processed before other connections are served
+FRAMES_PER_TURN = 64  # are processed before other connections are served
 _LINGER = 1.0  # seconds in which a rejected peer can read the reason
-
-
-def _ignore(connection: AsyncConnection) -> None:
-    del connection
 
 
 class FlushQueue:
@@ -63,20 +53,10 @@ class FlushQueue:
                 connection.abort("internal error")
 
 
-class SharedBudgets:
-    """What all connections of a server may cost together."""
-
-    def __init__(self, max_message_size: int) -> None:
-        self.frames = FrameBudget()
-        self.inbox: InboxBudget[AsyncConnection] = InboxBudget(max_message_size)
-
-
 class AsyncConnection(asyncio.BufferedProtocol):
-    """A server's end if `accept` is given (called for each call of the peer), else a client's end.
+    """A client's end; `ServedConnection` is a server's end."""
 
-    Called with the connection: `on_start` when there is a socket, `on_admit` when the first call of the peer is
-    accepted, `on_end` when the connection cannot be used any more, `on_close` when the socket is closed.
-    """
+    _is_client = True
 
     def __init__(
         self,
@@ -86,24 +66,13 @@ class AsyncConnection(asyncio.BufferedProtocol):
         setup_timeout: float,
         tls: TlsSession | None = None,
         flush_queue: FlushQueue | None = None,
-        budgets: SharedBudgets | None = None,
-        accept: Callable[[AsyncCall], None] | None = None,
-        on_start: Callable[[AsyncConnection], None] = _ignore,
-        on_admit: Callable[[AsyncConnection], None] = _ignore,
-        on_end: Callable[[AsyncConnection], None] = _ignore,
-        on_close: Callable[[AsyncConnection], None] = _ignore,
     ) -> None:
         self.tls = tls
         self._call_type = call_type
         self._http2: Http2Connection | None = None
-        self._budgets = budgets
         self.reason: str | None = None
         self.ready = asyncio.Event()
-        self._heard = asyncio.Event()
         self.closed = asyncio.Event()
-        self._accept = accept
-        self._on_start, self._on_admit, self._on_end, self._on_close = on_start, on_admit, on_end, on_close
-        self._is_admitted = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._flush_planned = False
@@ -122,7 +91,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._http2 is None:
             self._http2 = Http2Connection(
                 lambda _, number: self._call_type(self, number),
-                client_side=self._accept is None,
+                client_side=self._is_client,
                 on_output=self._flush_soon,
             )
         return self._http2
@@ -140,37 +109,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def peer_address(self) -> str:
         address = self._transport.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if address else "a local process"
-
-    @property
-    def peer_host(self) -> str:
-        address = self._transport.get_extra_info("peername")
-        return str(address[0]) if address else ""
-
-    def admit(self) -> None:
-        """The first call of the peer was accepted."""
-        if not self._is_admitted:
-            self._is_admitted = True
-            self._on_admit(self)
-
-    async def responds(self, within: float) -> bool:
-        """Send a ping; return whether the peer sends anything in so many seconds."""
-        if self.reason is None:
-            self._heard.clear()
-            self.http2.ping()
-            self.flush()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(within):
-                    await self._heard.wait()
-        return self.reason is None and self._heard.is_set()
-
-    def inbox_grew(self, size: int) -> None:
-        """A call stores so many more received bytes."""
-        if self._budgets is not None and (most := self._budgets.inbox.add(self, size)) is not None:
-            most.reject("too many bytes of unfinished or unread messages")
-
-    def inbox_shrunk(self, size: int) -> None:
-        if self._budgets is not None:
-            self._budgets.inbox.remove(self, size)
 
     def open_call(self, headers: Headers) -> AsyncCall:
         """Start a call; raises `ConnectionBroken`."""
@@ -193,10 +131,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def _write(self, data: bytes) -> None:
         if self.tls is not None:
-            self.tls.send(data)
-            data = self.tls.take_outgoing()
+            data = self.tls.encrypt(data)
         self._transport.write(data)
-        if not self._writable and self._transport.get_write_buffer_size() > _MAX_UNSENT:
+        if not self._writable and self._transport.get_write_buffer_size() > MAX_UNSENT:
             self.abort("the peer does not read")
 
     def _write_tls_output(self) -> None:
@@ -221,23 +158,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._transport.close()
         self._loop.call_later(_LINGER, self._transport.abort)
 
-    def reject(self, text: str) -> None:
-        """End the connection with a GOAWAY frame that states the reason."""
-        if self.reason is None:
-            self.http2.fail(ErrorCodes.ENHANCE_YOUR_CALM, text)
-            self.flush()
-            self._linger(text)
-
-    def end_if_unused(self) -> None:
-        """End the connection if the peer makes no call within the time for the set-up of a connection."""
-        if self.reason is None and self._setup_timer is None:
-            self._setup_timer = self._loop.call_later(self._setup_timeout, self._check_unused)
-
-    def _check_unused(self) -> None:
-        self._setup_timer = None
-        if not self.http2.calls:
-            self.reject("the connection is not used")
-
     def _linger(self, reason: str) -> None:
         """End the connection, but let the peer read what was written: unread input would reset the socket."""
         self._end(reason)
@@ -251,12 +171,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.reason = reason
         self._stop_timers()
         self.ready.set()
-        self._heard.set()
         if self._http2 is not None:
             self._http2.end(reason)
-        if self._budgets is not None:
-            self._budgets.inbox.forget(self)
-        self._on_end(self)
 
     # Timers
 
@@ -287,7 +203,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def _note_activity(self) -> None:
         """Only the response to a ping moves the timer; otherwise it finds the new time when it expires."""
-        self._heard.set()
         if self._keepalive is not None and self._wake_up is None and self.is_established:
             self._start_timers()
         ping_sent = self._keepalive_timer.ping_sent
@@ -307,12 +222,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._start()
         else:
             self._decrypt(b"")
-        self._on_start(self)
 
     def _start(self) -> None:
         """A server may not have accepted the connection yet; until it sends bytes the set-up time counts."""
         self.flush()
-        if self._accept is not None or self.tls is not None:
+        if not self._is_client or self.tls is not None:
             self._start_timers()
         self.ready.set()
 
@@ -328,43 +242,33 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if plaintext:
             self._process(plaintext)
 
-    def _process(self, plaintext: bytes) -> None:
-        now, began = self._loop.time(), thread_time()
-        calls = self.http2.receive(plaintext, now, self._allowed_frames(now))
-        if self._setup_timer is not None and self._is_set_up(has_calls=bool(calls)):
-            self._setup_timer.cancel()
-            self._setup_timer = None
-        if self._accept is not None:
-            for call in calls:
-                self._accept(cast("AsyncCall", call))
+    def _process(self, plaintext: bytes, max_frames: float = FRAMES_PER_TURN) -> None:
+        """Many small frames are processed in portions."""
+        self._handle_calls(self.http2.receive(plaintext, self._loop.time(), max_frames))
         self.flush()
-        if self.http2.is_flooded:
+        if self.http2.meter.is_flooded:
             self.abort(self.http2.failure or "")
         elif self.http2.failure is not None:
             self._linger(self.http2.failure)
-        else:
-            self._limit_reading(now, thread_time() - began)
+        elif self.http2.unprocessed:
+            self._pause_reading(0.0)
 
-    def _is_set_up(self, *, has_calls: bool) -> bool:
-        """A client of a server with limits has to make a call in time."""
-        return has_calls or (self.http2.settings_received and self._budgets is None)
+    def _handle_calls(self, calls: Sequence[CallState]) -> None:
+        """The peer has started these calls."""
+        if calls or self.http2.settings_received:
+            self._end_setup()
 
-    def _allowed_frames(self, now: float) -> int:
-        """Many small frames are processed in portions, and not longer than the budget of the server allows."""
-        if self._budgets is None:
-            return _FRAMES_PER_TURN
-        return min(_FRAMES_PER_TURN, self._budgets.frames.allowance(self, now))
+    def _end_setup(self) -> None:
+        if self._setup_timer is not None:
+            self._setup_timer.cancel()
+            self._setup_timer = None
 
-    def _limit_reading(self, now: float, seconds: float) -> None:
+    def _pause_reading(self, delay: float) -> None:
         """Read nothing more until what is left can be processed."""
-        delay = 0.0
-        if self._budgets is not None:
-            frames = self._budgets.frames
-            frames.spend(self, self.http2.received_frames, seconds)
-            delay = 0.0 if frames.allowance(self, now) else frames.slice_end - now
-        if delay > 0 or self.http2.unprocessed:
-            self._transport.pause_reading()
-            self._reading_timer = self._loop.call_later(delay, self._continue_reading)
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+        self._transport.pause_reading()
+        self._reading_timer = self._loop.call_later(delay, self._continue_reading)
 
     def _continue_reading(self) -> None:
         self._reading_timer = None
@@ -391,7 +295,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(f"the connection broke: {exc}" if exc else "the connection was closed")
         self.closed.set()
-        self._on_close(self)
 
     def pause_writing(self) -> None:
         self._writable = False

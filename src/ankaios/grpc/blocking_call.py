@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ankaios.grpc.call_state import CallState
-from ankaios.grpc.http2_connection import Http2Connection
+from ankaios.grpc.http2_connection import MAX_UNSENT, Http2Connection
 from ankaios.grpc.keepalive import KeepaliveTimer
 from ankaios.grpc.wire_format import ConnectionBroken, length_prefixed
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ankaios.grpc.wire_format import Headers
 
 _CHUNK = 256 * 1024
-_MAX_UNSENT = 16 * _CHUNK  # reached only by a peer that causes responses and does not read them
 _STALL_LIMIT = 30.0  # seconds in which the peer must take some of the data
 _CLOSE_LIMIT = 1.0
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLNVAL
@@ -134,8 +133,7 @@ class BlockingCall:
             if not data:
                 return
             if self.tls is not None:
-                self.tls.send(data)
-                data = self.tls.take_outgoing()
+                data = self.tls.encrypt(data)
             self._write(data)
 
     def _write(self, data: bytes) -> None:
@@ -152,7 +150,7 @@ class BlockingCall:
             return
         self._sent_bytes += taken
         self._unsent = data[taken:]
-        if len(self._unsent) > _MAX_UNSENT:
+        if len(self._unsent) > MAX_UNSENT:
             self._end("the peer does not read")
 
     # Waiting and receiving

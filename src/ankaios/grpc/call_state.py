@@ -39,7 +39,6 @@ class CallState:
         self.headers_sent = False
         self.queued_bytes = 0
         self.received_bytes = 0
-        self.is_drain_awaited = False
         self.final_headers: Headers | None = None
         self.is_half_closing = False
         self.is_half_closed = False
@@ -64,7 +63,7 @@ class CallState:
         """So many received bytes are not stored any more."""
 
     def progressed(self) -> None:
-        """Queued data was sent while `is_drain_awaited`, or the call is over."""
+        """Queued data was sent, or the call is over."""
 
     # Receiving
 
@@ -156,8 +155,7 @@ class CallState:
                 items.append(self._queue.popleft())
             data = b"".join(items)
         self.queued_bytes -= len(data)
-        if self.is_drain_awaited:
-            self.progressed()
+        self.progressed()
         return data
 
     def end(self, reason: str) -> None:

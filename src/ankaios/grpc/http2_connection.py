@@ -63,6 +63,7 @@ logging.getLogger("hpack").setLevel(logging.WARNING)  # its debug lines contain 
 WINDOW = 2 * 1024 * 1024
 SERVER_WINDOW = 256 * 1024  # thousands of small requests, which delay what their sender sends after them
 MAX_CALLS = 100
+MAX_UNSENT = 4 * 1024 * 1024  # bytes for the socket; only a peer that causes responses and does not read reaches it
 _DEFAULT_WINDOW = 65535
 _MAX_HEADER_TABLE = 4096
 _SEND_SIZE = 128 * 1024  # bytes of data for each `take_outgoing`
@@ -98,22 +99,13 @@ class Http2Connection:
         self._new_call = new_call
         self._on_output = on_output
         self._with_queued_data: dict[int, CallState] = {}
-        self._meter = FrameMeter(client_side=client_side)
+        self.meter = FrameMeter(client_side=client_side)
         self._h2 = _LimitedH2Connection(H2Configuration(client_side=client_side, header_encoding=None))
         self._h2.max_inbound_frame_size = MAX_FRAME_SIZE
         self._h2.local_settings = Settings(client=client_side, initial_values=_settings(client_side=client_side))
         self._h2.initiate_connection()
         window = WINDOW if client_side else SERVER_WINDOW
         self._h2.increment_flow_control_window(window - _DEFAULT_WINDOW)
-
-    @property
-    def received_frames(self) -> int:
-        """How many frames the last received bytes contained."""
-        return self._meter.frames
-
-    @property
-    def is_flooded(self) -> bool:
-        return self._meter.is_flooded
 
     # Receiving
 
@@ -125,8 +117,8 @@ class Http2Connection:
         self.unprocessed = b""
         if self.failure is not None:
             return []
-        size = self._meter.measure(data, now, max_frames)
-        if self._meter.is_partial:
+        size = self.meter.measure(data, now, max_frames)
+        if self.meter.is_partial:
             self.unprocessed = data[size:]
         try:
             events = self._h2.receive_data(data[:size])
@@ -134,7 +126,7 @@ class Http2Connection:
             self.fail(error.error_code, f"{type(error).__name__}: {error}")
             return []
         calls = [call for event in events if (call := self._handle(event)) is not None]
-        if violation := self._meter.violation:
+        if violation := self.meter.violation:
             self.fail(violation.code, str(violation))
         elif len(self._h2.remote_settings) > MAX_SETTINGS:
             self.fail(ErrorCodes.ENHANCE_YOUR_CALM, f"the peer has more than {MAX_SETTINGS} settings")
@@ -205,7 +197,7 @@ class Http2Connection:
         except ProtocolError as error:
             raise ConnectionBroken(f"the peer does not accept more calls: {error}") from error
         for kind, count in ((HEADERS, 2), (RST_STREAM, 1), (WINDOW_UPDATE, 2)):
-            self._meter.expected[kind] += count
+            self.meter.expected[kind] += count
         call = self.calls[stream_id] = self._new_call(self, stream_id)
         self._on_output()
         return call
@@ -220,7 +212,7 @@ class Http2Connection:
             self._h2.send_data(call.id, data)
         except (FlowControlError, FrameTooLargeError):
             return False
-        self._meter.expected[WINDOW_UPDATE] += 2 + len(data) // _SMALLEST_WINDOW_UPDATE
+        self.meter.expected[WINDOW_UPDATE] += 2 + len(data) // _SMALLEST_WINDOW_UPDATE
         self._on_output()
         return True
 
@@ -280,7 +272,7 @@ class Http2Connection:
             del self._with_queued_data[call.id]
             self._send_end(call)
         if sent:
-            self._meter.expected[WINDOW_UPDATE] += 2 + sent // _SMALLEST_WINDOW_UPDATE
+            self.meter.expected[WINDOW_UPDATE] += 2 + sent // _SMALLEST_WINDOW_UPDATE
         return sent
 
     def _send_end(self, call: CallState) -> None:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Listener:
-    """`connected` gets a socket and the key of its entry in `handshakes`.
+    """`connected` gets a socket, which is also the key of its entry in `handshakes`.
 
     The caller ends the entry when the connection is set up or has ended.
     """
@@ -40,15 +40,15 @@ class Listener:
     def __init__(
         self,
         sock: socket.socket,
-        handshakes: OpenHandshakes[object],
-        connected: Callable[[socket.socket, object], None],
-        end_connection: Callable[[object], None],
+        handshakes: OpenHandshakes[socket.socket],
+        connected: Callable[[socket.socket], None],
+        end_connection: Callable[[socket.socket], None],
         first_byte_timeout: float,
-        has_room: Callable[[], bool] = lambda: True,
+        can_accept: Callable[[], bool] = lambda: True,
     ) -> None:
         """`end_connection` ends a connection that was passed on already, because its place is needed.
 
-        While `has_room` returns False, new connections wait in the backlog: a burst must not fill the places of its
+        While `can_accept` returns False, new connections wait in the backlog: a burst must not fill the places of its
         address only because the accepted connections have not been processed yet.
         """
         self._socket = sock
@@ -56,9 +56,9 @@ class Listener:
         self._connected = connected
         self._end_connection = end_connection
         self._timeout = first_byte_timeout
-        self._has_room = has_room
+        self._can_accept = can_accept
         self._has_new = False
-        self._silent: dict[object, socket.socket] = {}
+        self._silent: dict[socket.socket, None] = {}  # in the order of arrival
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -80,8 +80,8 @@ class Listener:
         for timer in (self._timer, self._sweep_timer):
             if timer is not None:
                 timer.cancel()
-        for key in tuple(self._silent):
-            self._close_silent(key)
+        for connection in tuple(self._silent):
+            self._close_silent(connection)
 
     # Accepting
 
@@ -91,7 +91,7 @@ class Listener:
 
     def _accept_batch(self) -> None:
         """The first bytes of a batch are read before the next batch is accepted."""
-        if self._has_new or not self._has_room():
+        if self._has_new or not self._can_accept():
             self._has_new = False
             return
         for _ in range(_BATCH):
@@ -118,25 +118,22 @@ class Listener:
             # Without it a response waits up to 40 ms until the peer has acknowledged the previous one. asyncio sets it
             # only for sockets that were created with the protocol number of TCP.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        key = object()
-        is_accepted, ended = self._handshakes.start(key, address, self._loop.time())
-        if ended in self._silent:
-            self._close_silent(ended)
-        elif ended is not None:
-            self._end_connection(ended)
+        is_accepted, ended = self._handshakes.start(connection, address, self._loop.time())
+        if ended is not None:
+            end = self._close_silent if ended in self._silent else self._end_connection
+            end(ended)
         if not is_accepted:
             self._limited_log.warning("Rejected a connection from %s: too many are not set up yet.", address)
             connection.close()
             return
-        self._silent[key] = connection
-        self._loop.add_reader(connection, self._first_byte, key)
+        self._silent[connection] = None
+        self._loop.add_reader(connection, self._first_byte, connection)
         if self._sweep_timer is None:
             self._sweep_timer = self._loop.call_later(_SWEEP, self._sweep)
 
     # Sockets without a first byte
 
-    def _first_byte(self, key: object) -> None:
-        connection = self._silent[key]
+    def _first_byte(self, connection: socket.socket) -> None:
         try:
             is_open = bool(connection.recv(1, socket.MSG_PEEK))
         except (BlockingIOError, InterruptedError):
@@ -144,25 +141,25 @@ class Listener:
         except OSError:
             is_open = False
         if not is_open:
-            self._close_silent(key)
+            self._close_silent(connection)
             return
         self._loop.remove_reader(connection)
-        del self._silent[key]
-        self._connected(connection, key)
+        del self._silent[connection]
+        self._connected(connection)
 
-    def _close_silent(self, key: object) -> None:
-        connection = self._silent.pop(key)
+    def _close_silent(self, connection: socket.socket) -> None:
+        del self._silent[connection]
         self._loop.remove_reader(connection)
         with suppress(OSError):
             connection.close()
-        self._handshakes.end(key)
+        self._handshakes.end(connection)
 
     def _sweep(self) -> None:
         """One timer for all sockets, as there may be thousands."""
         self._sweep_timer = None
-        for key in self._handshakes.older_than(self._loop.time() - self._timeout):
-            if key in self._silent:
+        for connection in self._handshakes.older_than(self._loop.time() - self._timeout):
+            if connection in self._silent:
                 self._limited_log.warning("Ended a connection that sent nothing within %g s.", self._timeout)
-                self._close_silent(key)
+                self._close_silent(connection)
         if self._silent:
             self._sweep_timer = self._loop.call_later(_SWEEP, self._sweep)

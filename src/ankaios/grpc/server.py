@@ -23,128 +23,30 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from ankaios.common.log_limiter import LimitedLog
-from ankaios.grpc.async_call import MAX_MESSAGE_SIZE, AsyncCall
-from ankaios.grpc.async_connection import AsyncConnection, FlushQueue, SharedBudgets
-from ankaios.grpc.inbox_budget import message_time_limit
+from ankaios.grpc.async_call import MAX_MESSAGE_SIZE
+from ankaios.grpc.async_connection import FlushQueue
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.listener import Listener
 from ankaios.grpc.open_handshakes import ConnectionLimits, OpenHandshakes, connection_limits
-from ankaios.grpc.wire_format import (
-    RESPONSE_HEADERS,
-    CallFailed,
-    ConnectionBroken,
-    Headers,
-    Status,
-    final_headers,
-    refusal_of,
-)
+from ankaios.grpc.served_connection import ServedConnection, SharedBudgets
+from ankaios.grpc.server_call import ServerCall
+from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status, refusal_of
 
 if TYPE_CHECKING:  # `ssl` is not needed without TLS
     import ssl
 
-    from ankaios.grpc.tls import PeerCertificates, TlsSession
+    from ankaios.grpc.tls import TlsSession
 
 M = TypeVar("M", bound=Message)
-Handler = Callable[["ServerCall"], Awaitable[None]]
+Handler = Callable[[ServerCall], Awaitable[None]]
 
 SETUP_TIMEOUT = 5.0
-REQUEST_TIMEOUT = 10.0
 _CLOSE_LIMIT = 5.0
 _MAX_SET_UPS = 16  # connections whose first bytes are not processed yet
 _FIRST_STEPS = 3  # iterations of the loop in which the first bytes are read and the first call is accepted
 _MANY_DESCRIPTORS = 2**20  # a limit may also be "unlimited"
 
 log = logging.getLogger(__name__)
-
-
-class ServerCall(AsyncCall):
-    """A call as its handler sees it."""
-
-    _end_scope: asyncio.Timeout | None = None
-    _message_started: float | None = None
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        return self.headers or {}
-
-    @property
-    def peer_address(self) -> str:
-        return self.connection.peer_address
-
-    @property
-    def peer_certificates(self) -> PeerCertificates | None:
-        """None without TLS."""
-        tls = self.connection.tls
-        return tls.peer_certificates() if tls is not None else None
-
-    def accept(self, metadata: Headers | None = None) -> None:
-        """Send the response headers now, before the first message."""
-        self.connection.admit()
-        self.send_headers([*RESPONSE_HEADERS, *(metadata or ())])
-
-    def write(self, data: bytes) -> None:
-        if not self.headers_sent:
-            self.accept()
-        super().write(data)
-
-    def finish_with(self, status: Status, text: str = "") -> None:
-        self.finish(final_headers(status, text, headers_sent=self.headers_sent))
-
-    async def receive_request(self, kind: type[M], limit: int) -> M:
-        """Return the only message of a request."""
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                request = await self.receive(kind, limit)
-        except TimeoutError:
-            raise CallFailed(Status.DEADLINE_EXCEEDED, f"no request within {REQUEST_TIMEOUT:g} s") from None
-        if request is None:
-            raise CallFailed(Status.INVALID_ARGUMENT, "the call contains no request")
-        return request
-
-    async def respond(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run the work; cancel it if the client ends the call before."""
-        try:
-            async with asyncio.timeout(None) as self._end_scope:
-                self.check()
-                await work()
-        except TimeoutError:
-            self.check()
-            raise
-        finally:
-            self._end_scope = None
-
-    def receive_data(self, data: bytes) -> None:
-        super().receive_data(data)
-        self.connection.inbox_grew(len(data))
-
-    def inbox_shrunk(self, size: int) -> None:
-        if size:
-            self._message_started = None
-            self.connection.inbox_shrunk(size)
-
-    async def _wait_for_change(self) -> None:
-        """The rest of a message has to arrive in time."""
-        if not self._inbox:
-            await super()._wait_for_change()
-            return
-        now = asyncio.get_running_loop().time()
-        if self._message_started is None:
-            self._message_started = now
-        size = self._inbox.announced_size
-        limit = message_time_limit(size)
-        try:
-            async with asyncio.timeout(self._message_started + limit - now):
-                await super()._wait_for_change()
-        except TimeoutError:
-            text = f"a message of {size} bytes was not complete within {limit:.0f} s"
-            raise CallFailed(Status.DEADLINE_EXCEEDED, text) from None
-
-    def end(self, reason: str) -> None:
-        """Unread messages are dropped: processing them would delay the requests of others."""
-        super().end(reason)
-        self.discard_inbox()
-        if self._end_scope is not None and not self._end_scope.expired():
-            self._end_scope.reschedule(0)
 
 
 def unary(
@@ -207,13 +109,13 @@ class GrpcServer:
         self.is_closing = False
         self._methods = methods
         self._tls = tls
-        self._keepalive = keepalive
-        self._setup_timeout = setup_timeout
-        self._flush_queue = FlushQueue()
-        self._budgets = budgets
-        self._handshakes: OpenHandshakes[object] = OpenHandshakes(limits or own_connection_limits())
-        self._not_admitted: dict[object, AsyncConnection] = {}
-        self._connections: set[AsyncConnection] = set()
+        self.keepalive = keepalive
+        self.setup_timeout = setup_timeout
+        self.flush_queue = FlushQueue()
+        self.budgets = budgets
+        self._handshakes: OpenHandshakes[socket.socket] = OpenHandshakes(limits or own_connection_limits())
+        self._not_admitted: dict[socket.socket, ServedConnection] = {}
+        self._connections: set[ServedConnection] = set()
         self._calls: set[asyncio.Task[None]] = set()
         self._set_ups: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
@@ -233,8 +135,8 @@ class GrpcServer:
             self._handshakes,
             self._connected,
             self._end_handshake,
-            self._setup_timeout,
-            has_room=lambda: len(self._set_ups) < _MAX_SET_UPS,
+            self.setup_timeout,
+            can_accept=lambda: len(self._set_ups) < _MAX_SET_UPS,
         )
 
     def remember_agent(self, call: ServerCall) -> None:
@@ -263,66 +165,54 @@ class GrpcServer:
             for task in unfinished:
                 log.error("The handler of %s did not end in time.", task.get_name())
 
-    def _connected(self, sock: socket.socket, handshake: object) -> None:
-        task = asyncio.create_task(self._set_up(sock, handshake), name="the set-up of a connection")
+    def _connected(self, sock: socket.socket) -> None:
+        task = asyncio.create_task(self._set_up(sock), name="the set-up of a connection")
         self._set_ups.add(task)
         task.add_done_callback(self._set_ups.discard)
 
-    async def _set_up(self, sock: socket.socket, handshake: object) -> None:
+    async def _set_up(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(lambda: self._new_connection(handshake), sock)
+            await loop.connect_accepted_socket(lambda: self._new_connection(sock), sock)
             for _ in range(_FIRST_STEPS):
                 await asyncio.sleep(0)
         except OSError as error:
             log.debug("A connection ended before it was set up: %s.", error)
-            self._handshakes.end(handshake)
+            self.forget_handshake(sock)
             sock.close()
 
-    def _new_connection(self, handshake: object) -> AsyncConnection:
-        connection = self._not_admitted[handshake] = AsyncConnection(
-            ServerCall,
-            keepalive=self._keepalive,
-            setup_timeout=self._setup_timeout,
-            tls=self._new_session(),
-            flush_queue=self._flush_queue,
-            budgets=self._budgets,
-            accept=self._accept,
-            on_start=self._connection_started,
-            on_admit=lambda _: self._forget_handshake(handshake),
-            on_end=self._connection_ended,
-            on_close=lambda _: self._forget_handshake(handshake),
-        )
+    def _new_connection(self, sock: socket.socket) -> ServedConnection:
+        connection = self._not_admitted[sock] = ServedConnection(self, sock)
         return connection
 
-    def _forget_handshake(self, handshake: object) -> None:
-        self._not_admitted.pop(handshake, None)
-        self._handshakes.end(handshake)
+    def forget_handshake(self, sock: socket.socket) -> None:
+        """The first call was accepted, or the socket was closed."""
+        self._not_admitted.pop(sock, None)
+        self._handshakes.end(sock)
 
-    def _end_handshake(self, handshake: object) -> None:
-        if connection := self._not_admitted.pop(handshake, None):
+    def _end_handshake(self, sock: socket.socket) -> None:
+        if connection := self._not_admitted.pop(sock, None):
             connection.abort("it was not set up in time, and its place is needed")
 
-    def _new_session(self) -> TlsSession | None:
+    def new_session(self) -> TlsSession | None:
         if self._tls is None:
             return None
         from ankaios.grpc.tls import TlsSession
 
         return TlsSession(self._tls)
 
-    def _connection_started(self, connection: AsyncConnection) -> None:
+    def connection_started(self, connection: ServedConnection) -> None:
         if self.is_closing:
             connection.abort("the server is stopping")
         elif connection.reason is None:
             self._connections.add(connection)
 
-    def _connection_ended(self, connection: AsyncConnection) -> None:
+    def connection_ended(self, connection: ServedConnection) -> None:
         self._connections.discard(connection)
         write = log.debug if connection.is_established else self._end_log.warning
         write("Connection from %s ended: %s.", connection.peer_address, connection.reason)
 
-    def _accept(self, call: AsyncCall) -> None:
-        assert isinstance(call, ServerCall)
+    def accept(self, call: ServerCall) -> None:
         task = asyncio.create_task(self._serve(call), name=f"call {call.id} from {call.peer_address}")
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
@@ -341,8 +231,7 @@ class GrpcServer:
             log.exception("A call from %s failed.", call.peer_address)
             call.finish_with(Status.INTERNAL, "internal error of the server")
         finally:
-            if self._budgets is not None:
-                call.connection.end_if_unused()
+            call.connection.call_ended()
 
     async def _handle(self, call: ServerCall) -> None:
         if refusal := refusal_of(call.metadata):

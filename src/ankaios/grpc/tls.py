@@ -69,11 +69,13 @@ class TlsSession:
             self.failure = _failure(error)
             return b""
 
-    def send(self, plaintext: bytes) -> None:
+    def encrypt(self, plaintext: bytes) -> bytes:
+        """Return ciphertext for the socket."""
         self._session.write(plaintext)
+        return self.take_outgoing()
 
     def take_outgoing(self) -> bytes:
-        """Return ciphertext for the socket; call after every other method."""
+        """Return ciphertext for the socket; call after `receive` and `close`."""
         return self._outgoing.read()
 
     def close(self) -> None:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from ankaios.grpc.blocking_call import BlockingCall
 from ankaios.grpc.blocking_socket import connected_socket
-from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, failure_in, request_headers
 from ankaios.middleware.connecting import (
     CannotConnect,
@@ -82,7 +81,6 @@ class BlockingConnection:
     def _open(self, url: str) -> None:
         address = address_of(url)
         self._url = url
-        self._pem = self._settings.pem if address.secure else None
         self._until = monotonic() + self._settings.connect_timeout
         self._is_accepted = False
         self._call = self._connect(address)
@@ -190,12 +188,12 @@ class BlockingConnection:
 
     def _connect(self, address: TcpAddress) -> BlockingCall:
         settings = self._settings
-        tls = new_tls_session(self._pem) if self._pem is not None else None
+        tls = new_tls_session(settings.pem) if settings.pem is not None and address.secure else None
         try:
             connected = connected_socket(address.host, address.port, settings.connect_timeout)
         except ConnectionBroken as broken:
             raise self._cannot_connect(str(broken)) from broken
-        return BlockingCall(connected, Keepalive(settings.keepalive_interval, settings.keepalive_timeout), tls)
+        return BlockingCall(connected, settings.keepalive, tls)
 
     def _has_response(self) -> bool:
         """The server sends headers when it has accepted the hello."""
@@ -217,7 +215,8 @@ class BlockingConnection:
     def _why_not(self) -> str:
         call = self._call
         if call.reason is not None:
-            return explain_break(call.reason, self._pem, call.tls, settings_received=call.http2.settings_received)
+            pem, settings_received = self._settings.pem, call.http2.settings_received
+            return explain_break(call.reason, pem, call.tls, settings_received=settings_received)
         if call.state.peer_ended:
             return "the stream ended without headers"
         return f"no response within {self._settings.connect_timeout:g} s"

@@ -16,10 +16,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
+from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
 from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.grpc.channel import ClientCall, GrpcChannel
-from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, length_prefixed
 from ankaios.middleware.connecting import (
     CannotConnect,
@@ -32,17 +31,15 @@ from ankaios.middleware.connecting import (
 )
 from ankaios.middleware.methods import Method, accepts_additions, is_addition
 
-_GOODBYE_TIMEOUT = 1.0
 _CLOSE_TIMEOUT = 1.0
 
 
 class ServerConnection:
     """An open stream. One task may receive while others send."""
 
-    def __init__(self, call: ClientCall, method: Method, max_message_size: int) -> None:
+    def __init__(self, call: ClientCall, max_message_size: int) -> None:
         self._call = call
         self.accepts_additions = accepts_additions(call.headers or {})
-        self._method = method
         self._max_message_size = max_message_size
 
     async def send(self, message: ToServer) -> None:
@@ -62,17 +59,6 @@ class ServerConnection:
         if message is None:
             raise ConnectionLost("the server ended the connection")
         return message
-
-    async def end(self) -> None:
-        """Send a goodbye and wait a moment until the server ends the stream; an agent sends none."""
-        if self._method is Method.AGENT:
-            return
-        with suppress(ConnectionLost, TimeoutError):
-            async with asyncio.timeout(_GOODBYE_TIMEOUT):
-                await self.send(ToServer(goodbye=Goodbye()))
-                self._call.half_close()
-                while True:
-                    await self.receive()
 
 
 @asynccontextmanager
@@ -94,7 +80,7 @@ async def connect(
         channel.abort("the attempt to connect failed")
         raise
     try:
-        yield ServerConnection(call, method, settings.max_message_size)
+        yield ServerConnection(call, settings.max_message_size)
     finally:
         await _close(call)
 
@@ -104,7 +90,7 @@ def _channel(settings: ConnectionSettings) -> GrpcChannel:
     return GrpcChannel(
         address,
         tls=partial(new_tls_session, settings.pem) if settings.pem is not None and address.secure else None,
-        keepalive=Keepalive(settings.keepalive_interval, settings.keepalive_timeout),
+        keepalive=settings.keepalive,
         connect_timeout=settings.connect_timeout,
     )
 
@@ -128,8 +114,7 @@ async def _start_call(
 def _explain(reason: str, connection: AsyncConnection | None, settings: ConnectionSettings) -> str:
     if connection is None:
         return reason
-    pem = settings.pem if connection.tls is not None else None
-    return explain_break(reason, pem, connection.tls, settings_received=connection.http2.settings_received)
+    return explain_break(reason, settings.pem, connection.tls, settings_received=connection.http2.settings_received)
 
 
 async def _close(call: ClientCall) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ankaios.common.errors import Fatal, Rejected, Unavailable
 from ankaios.grpc.addresses import TcpAddress
+from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import CallFailed, Status
 
 if TYPE_CHECKING:
@@ -84,13 +85,12 @@ class ConnectionLost(Unavailable):
 
 
 class ConnectionSettings(NamedTuple):
-    """How to connect to the server. A silent server is noticed after interval plus timeout seconds."""
+    """How to connect to the server."""
 
     url: str
     pem: PemMaterial | None = None
     max_message_size: int = 64 * 1024 * 1024
-    keepalive_interval: float = 1.1  # a little longer than the server's, so that only one side sends pings
-    keepalive_timeout: float = 1.8
+    keepalive: Keepalive = Keepalive(interval=1.1)  # longer than the server's, so that only one side sends pings
     connect_timeout: float = 5.0
 
     @property
@@ -168,10 +168,10 @@ def refusal_error(failure: CallFailed, url: str) -> CannotConnect | VersionRefus
 
 
 def explain_break(reason: str, pem: PemMaterial | None, tls: TlsSession | None, *, settings_received: bool) -> str:
-    """Return why there is no connection, with what to check. `pem` is None without TLS."""
+    """Return why there is no connection, with what to check. `tls` is None without TLS."""
     if tls is not None and tls.failure is not None and pem is not None:
         return explain_tls_failure(tls.failure, pem)
-    if pem is None and not settings_received:
+    if tls is None and not settings_received:
         return f"{reason}; if the server uses TLS, certificate files and an https address are needed"
     return reason
 

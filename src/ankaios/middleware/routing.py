@@ -155,12 +155,8 @@ class SenderTables(Generic[S]):
         self._agents: dict[str, S] = {}
         self._with_all_states: dict[str, S] = {}
         self._greeted: set[str] = set()
-        self._clients: dict[str, S] = {}
+        self.clients: dict[str, S] = {}
         self._observers: dict[str, S] = {}
-
-    @property
-    def client_count(self) -> int:
-        return len(self._clients)
 
     def add_agent(self, agent: str, sender: S, *, all_states: bool = True) -> None:
         """Without `all_states` the agent receives only the states that are selected for it."""
@@ -175,12 +171,12 @@ class SenderTables(Generic[S]):
         self._greeted.discard(agent)
 
     def add_client(self, connection: str, method: Method, sender: S) -> None:
-        self._clients[connection] = sender
+        self.clients[connection] = sender
         if method is Method.CLI:
             self._observers[connection] = sender
 
     def remove_client(self, connection: str) -> None:
-        del self._clients[connection]
+        del self.clients[connection]
         self._observers.pop(connection, None)
 
     def deliveries(self, message: FromServerMessage) -> tuple[list[tuple[S, bytes]], str | None]:
@@ -201,7 +197,7 @@ class SenderTables(Generic[S]):
 
     def _response(self, response: Response) -> tuple[list[tuple[S, bytes]], str | None]:
         receiver, request_id = split_receiver(response.requestId)
-        sender = self._clients.get(receiver) or self._agents.get(receiver)
+        sender = self.clients.get(receiver) or self._agents.get(receiver)
         if sender is None:
             return [], f"the response to '{response.requestId}' has no receiver"
         return [(sender, encode_response(response, request_id))], None

@@ -38,9 +38,10 @@ from ankaios.common.listening_socket import bind_socket
 from ankaios.common.log_limiter import LimitedLog
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromServerMessage, ToServerMessage
 from ankaios.common.pb.grpc_api_pb2 import FromServer, ToServer
-from ankaios.grpc.async_connection import SharedBudgets
 from ankaios.grpc.keepalive import Keepalive
-from ankaios.grpc.server import GrpcServer, ServerCall, own_connection_limits
+from ankaios.grpc.served_connection import SharedBudgets
+from ankaios.grpc.server import GrpcServer, own_connection_limits
+from ankaios.grpc.server_call import ServerCall
 from ankaios.grpc.wire_format import MIB, CallFailed, Status, length_prefixed
 from ankaios.middleware.hello import (
     check_agent_certificates,
@@ -102,8 +103,9 @@ class MiddlewareServer:
         self._calls: set[ServerCall] = set()
         self._no_calls = asyncio.Event()
         self._no_calls.set()
-        self._client_calls: dict[str, ServerCall] = {}
-        self.traffic = ServerTraffic(lambda peer: (self._agent_calls if peer == AGENT else self._client_calls).values())
+        self.traffic = ServerTraffic(
+            lambda peer: (self._agent_calls if peer == AGENT else self._tables.clients).values()
+        )
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._grpc = GrpcServer(
             {
@@ -268,20 +270,18 @@ class MiddlewareServer:
         check_role(COMMANDER_ROLE, call.peer_certificates, is_required=self._requires_roles)
         user = check_commander_hello(await self._receive_hello(call))
         self._check_open()
-        if self._tables.client_count >= self._connection_limits.clients:
-            text = f"too many command connections: {self._tables.client_count} are open, the rest is kept for agents"
+        if (count := len(self._tables.clients)) >= self._connection_limits.clients:
+            text = f"too many command connections: {count} are open, the rest is kept for agents"
             raise CallFailed(Status.RESOURCE_EXHAUSTED, text)
         call.accept([ADDITIONS_HEADER])
         connection = f"{CONNECTION_PREFIXES[method]}{uuid4()}"
         sender = client_identity(user, call.peer_certificates)
         self._add_call(call)
         self._tables.add_client(connection, method, call)
-        self._client_calls[connection] = call
         try:
             interpret = partial(interpret_client_message, connection, sender=sender)
             await self._read(call, CLIENT, connection, interpret)
         finally:
-            del self._client_calls[connection]
             self._tables.remove_client(connection)
             await self._deliver_end(ClientGone(connection))
             self._discard_call(call)

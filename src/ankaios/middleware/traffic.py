@@ -6,7 +6,7 @@ Input: each message as it is sent or received, and the open calls. Owns the coun
 from collections.abc import Callable, Iterable
 
 from ankaios.common.metrics import Counter, Gauge, Labels
-from ankaios.grpc.server import ServerCall
+from ankaios.grpc.server_call import ServerCall
 
 AGENT, CLIENT = "agent", "client"
 PEERS = (AGENT, CLIENT)

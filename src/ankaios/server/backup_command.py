@@ -28,7 +28,7 @@ def run_backup(arguments: Sequence[str]) -> int:
 
 def _back_up(location: StorageLocation | None, target: Path) -> str:
     if isinstance(location, EtcdLocation):
-        endpoints = ",".join(map(str, location.endpoints))
+        endpoints = ",".join(endpoint.authority for endpoint in location.endpoints)
         raise Rejected(f"etcd has its own backup: etcdctl --endpoints {endpoints} snapshot save {target}")
     if location is None:
         raise Rejected("nothing is stored: name the storage of the server with --storage or --server-config")

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from ankaios.agent import load_reporter
 from ankaios.agent.resource_monitor import Load, ResourceMonitor
-from ankaios.grpc import async_connection
+from ankaios.grpc import served_connection
 from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.server import state_leader
 from ankaios.simulation.network import ping_only_if_needed
@@ -51,7 +51,7 @@ def seeded(
         (random, "_urandom", source.randbytes),
         (uuid, "uuid4", lambda: uuid.UUID(bytes=source.randbytes(16), version=4)),
         # The time that this machine needs for a frame.
-        (async_connection, "thread_time", lambda: 0.0),
+        (served_connection, "thread_time", lambda: 0.0),
         # The kernel would release the locks of a killed process.
         (fcntl, "flock", lambda *_: None),
         # A server collects and freezes its objects after the start; here many servers start in one process.

@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator, Mapping
 
 from msgspec import Struct
 
-from ankaios.grpc.server import GrpcServer, ServerCall, server_streaming, unary
+from ankaios.grpc.server import GrpcServer, server_streaming, unary
+from ankaios.grpc.server_call import ServerCall
 from ankaios.grpc.wire_format import CallFailed, Status
 from ankaios.simulation.network import SimulatedNetwork
 from ankaios.simulation.virtual_time import SimulatedProcess, current_process

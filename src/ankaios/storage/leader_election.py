@@ -70,8 +70,6 @@ class LeaderElection(Protocol):
         """End the leadership, so that another server can lead immediately."""
         ...
 
-    async def close(self) -> None: ...
-
 
 class SoleElection:
     """The election of a server that shares its state with no other."""
@@ -85,6 +83,3 @@ class SoleElection:
     async def resign(self) -> None:
         if self.leadership is not None:
             self.leadership.end("the server has resigned")
-
-    async def close(self) -> None:
-        await self.resign()

@@ -25,6 +25,7 @@ class Storage(Struct, frozen=True):
         """Close everything, also if a part fails."""
         async with AsyncExitStack() as parts:
             parts.callback(self.close_client)
-            for part in (self.election, self.registry, self.store):  # in reverse order
-                if part is not None:
-                    parts.push_async_callback(part.close)
+            parts.push_async_callback(self.election.resign)  # after the others: in reverse order
+            if self.registry is not None:
+                parts.push_async_callback(self.registry.close)
+            parts.push_async_callback(self.store.close)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ankaios.common.errors import Rejected
+from ankaios.grpc.addresses import TcpAddress
 
 DEFAULT_PREFIX = "/ankaios"
 _DEFAULT_PORT = 2379
@@ -29,23 +30,19 @@ class SqliteLocation(Struct, frozen=True):
         return f"sqlite:{self.path}"
 
 
-class EtcdEndpoint(Struct, frozen=True):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class EtcdLocation(Struct, frozen=True):
     """`prefix` begins with a slash and does not end with one."""
 
-    endpoints: tuple[EtcdEndpoint, ...]
+    endpoints: tuple[TcpAddress, ...]
     prefix: str
-    uses_tls: bool
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.endpoints[0].secure
 
     def __str__(self) -> str:
-        return f"etcd{'s' if self.uses_tls else ''}://{','.join(map(str, self.endpoints))}{self.prefix}"
+        hosts = ",".join(endpoint.authority for endpoint in self.endpoints)
+        return f"etcd{'s' if self.uses_tls else ''}://{hosts}{self.prefix}"
 
 
 StorageLocation = SqliteLocation | EtcdLocation
@@ -80,12 +77,12 @@ def _etcd_location(text: str, rest: str, *, uses_tls: bool) -> EtcdLocation:
         raise Rejected("invalid storage URL: user and password belong into a file or into the environment")
     if "?" in rest or "#" in rest:
         raise _rejected(text, f"etcd has no options here; {_FORMS}")
-    endpoints = tuple(_endpoint(text, host) for host in hosts.split(","))
+    endpoints = tuple(_endpoint(text, host, uses_tls) for host in hosts.split(","))
     prefix = "/" + path.strip("/") if path.strip("/") else DEFAULT_PREFIX
-    return EtcdLocation(endpoints, prefix, uses_tls)
+    return EtcdLocation(endpoints, prefix)
 
 
-def _endpoint(text: str, host: str) -> EtcdEndpoint:
+def _endpoint(text: str, host: str, uses_tls: bool) -> TcpAddress:
     try:
         parts = urlsplit(f"//{host}")
         port = _DEFAULT_PORT if parts.port is None else parts.port
@@ -93,4 +90,4 @@ def _endpoint(text: str, host: str) -> EtcdEndpoint:
         raise _rejected(text, f"'{host}' is no host with an optional port: {error}") from error
     if not parts.hostname or port == 0 or host.endswith(":") or any(not sign.isprintable() for sign in host):
         raise _rejected(text, f"'{host}' is no host with an optional port")
-    return EtcdEndpoint(parts.hostname, port)
+    return TcpAddress(parts.hostname, port, uses_tls)

@@ -22,7 +22,7 @@ from ankaios.devices.discovery.registry import HandlerRegistry
 from ankaios.devices.discovery.remote import Endpoint, RemoteHandler
 from ankaios.devices.pb import discovery_pb2 as pb
 from ankaios.devices.unix_rpc import UnixServer, unix_channel
-from ankaios.grpc import server as grpc_server
+from ankaios.grpc import server_call
 from ankaios.grpc.server import server_streaming
 from ankaios.grpc.wire_format import CallFailed, Status
 
@@ -228,7 +228,7 @@ async def test_a_registration_that_never_ends_does_not_keep_the_agent_from_stopp
 async def test_a_registration_without_content_is_ended_after_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grpc_server, "REQUEST_TIMEOUT", 0.1)
+    monkeypatch.setattr(server_call, "REQUEST_TIMEOUT", 0.1)
     async with asyncio.timeout(20), serving(tmp_path):
         channel = unix_channel(tmp_path / "agent-registration.sock")
         with pytest.raises(CallFailed, match=r"within 0\.1 s"):

@@ -115,7 +115,7 @@ def test_a_server_that_stops_reading_is_noticed_also_at_the_end_of_a_message(
 def test_a_server_that_causes_responses_and_reads_none_is_disconnected(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocking_call, "_MAX_UNSENT", 1000)
+    monkeypatch.setattr(blocking_call, "MAX_UNSENT", 1000)
     pair.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     pair.open()
     pair.send_frames(SettingsFrame(), *[PingFrame(opaque_data=b"12345678")] * 900)

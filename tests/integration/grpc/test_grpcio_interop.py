@@ -18,7 +18,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from ankaios.grpc.addresses import TcpAddress, UnixAddress
 from ankaios.grpc.channel import GrpcChannel
-from ankaios.grpc.server import GrpcServer, ServerCall, server_streaming, unary
+from ankaios.grpc.server import GrpcServer, server_streaming, unary
+from ankaios.grpc.server_call import ServerCall
 from ankaios.grpc.tls import TlsSession, client_context
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from tests.support.certificates import Authority

@@ -35,7 +35,7 @@ class Running:
     def client(
         self, method: Method = Method.CLI, hello: ToServer | None = None, pem: PemMaterial | None = None
     ) -> AbstractAsyncContextManager[ServerConnection]:
-        settings = ConnectionSettings(self.url, pem, keepalive_interval=5.0, keepalive_timeout=5.0)
+        settings = ConnectionSettings(self.url, pem, keepalive=Keepalive(5.0, 5.0))
         return connect(settings, method, hello or a_commander_hello())
 
     def agent(self, name: str, pem: PemMaterial | None = None) -> AbstractAsyncContextManager[ServerConnection]:

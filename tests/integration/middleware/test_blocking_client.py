@@ -14,6 +14,7 @@ from ankaios.common.messages import ClientGone, FromClient, Respond
 from ankaios.common.pb.ank_base_pb2 import Error, Response
 from ankaios.common.pb.grpc_api_pb2 import FromServer, Goodbye, ToServer
 from ankaios.grpc.blocking_call import WaitInterrupted
+from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import length_prefixed
 from ankaios.middleware.blocking_client import BlockingConnection, connect_blocking
 from ankaios.middleware.connecting import (
@@ -41,7 +42,7 @@ from tests.support.certificates import Authority
 
 
 def settings_of(running: Running, **changes: Any) -> ConnectionSettings:
-    calm = ConnectionSettings(running.url, keepalive_interval=5.0, keepalive_timeout=5.0)
+    calm = ConnectionSettings(running.url, keepalive=Keepalive(5.0, 5.0))
     return calm._replace(**changes)
 
 
@@ -62,7 +63,7 @@ def large(size: int) -> FromServer:
 @contextmanager
 def scripted(script: Callable[[H2Server], None]) -> Iterator[ConnectionSettings]:
     with h2_server(script) as port:
-        yield ConnectionSettings(f"http://127.0.0.1:{port}", keepalive_interval=5.0, keepalive_timeout=5.0)
+        yield ConnectionSettings(f"http://127.0.0.1:{port}", keepalive=Keepalive(5.0, 5.0))
 
 
 # Exchanges
@@ -405,12 +406,12 @@ def test_a_silent_server_is_noticed_while_waiting_for_ever() -> None:
         greeting(peer)
         peer.stay_silent()
 
-    assert lost(script, keepalive_interval=0.2, keepalive_timeout=0.3) == "the peer does not respond"
+    assert lost(script, keepalive=Keepalive(0.2, 0.3)) == "the peer does not respond"
 
 
 def test_a_silent_server_is_noticed_while_data_waits_to_be_sent() -> None:
     with scripted(H2Server.stay_silent) as settings:
-        quick = settings._replace(keepalive_interval=0.2, keepalive_timeout=0.3)
+        quick = settings._replace(keepalive=Keepalive(0.2, 0.3))
         with cli(quick) as connection, pytest.raises(CannotConnect) as failure:
             connection.send(a_request("x" * 20_000_000))
     assert "the peer does not respond" in failure.value.reason
@@ -424,7 +425,7 @@ def test_a_quiet_connection_stays_even_if_the_client_was_busy() -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as calm:
-        settings = calm._replace(keepalive_interval=0.3, keepalive_timeout=1.5)
+        settings = calm._replace(keepalive=Keepalive(0.3, 1.5))
         with cli(settings) as connection:
             assert connection.receive(0.6) is None  # by now the server was asked for a sign
             time.sleep(1.8)  # longer than a dead server would get, but its sign has arrived

@@ -183,16 +183,7 @@ async def test_goodbye_of_a_cli_ends_its_stream_with_ok_and_is_reported_once() -
         assert (await received(cli)).response.requestId == "id"
         with pytest.raises(ConnectionLost, match="the server ended the connection"):
             await received(cli)
-        await cli.end()
     assert len(running.channel) == 0
-
-
-async def test_end_sends_goodbye_and_returns_when_the_server_has_ended_the_stream() -> None:
-    async with running_server() as running, running.client() as cli:
-        await cli.send(a_request())
-        connection = await admitted(running)
-        await cli.end()
-        assert await running.next() == ClientGone(connection)
 
 
 @pytest.mark.parametrize("ending", ["close", "goodbye", "half-close"])

@@ -1,6 +1,7 @@
 """A peer that announces its end (GOAWAY), as a server built with tonic does when it stops gracefully."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,9 +11,11 @@ from h2.connection import H2Connection
 from hyperframe.frame import Frame, GoAwayFrame, PingFrame
 
 from ankaios.common.config import PemMaterial
-from ankaios.grpc.async_call import AsyncCall
-from ankaios.grpc.async_connection import AsyncConnection
-from ankaios.grpc.tls import TlsSession, server_context
+from ankaios.grpc.keepalive import Keepalive
+from ankaios.grpc.served_connection import ServedConnection
+from ankaios.grpc.server import GrpcServer
+from ankaios.grpc.server_call import ServerCall
+from ankaios.grpc.tls import server_context
 from ankaios.grpc.wire_format import RESPONSE_HEADERS, length_prefixed, request_headers
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
@@ -30,29 +33,29 @@ from tests.support.certificates import Authority
 EVERY_STREAM = 2**31 - 1
 
 
-class LeavingServer:
+class LeavingServer(GrpcServer):
     """Accepts every call, sends a message, and then any frames."""
 
     def __init__(self, pem: PemMaterial | None) -> None:
-        self._context = server_context(pem) if pem is not None else None
-        self._connections: list[AsyncConnection] = []
+        super().__init__({}, tls=server_context(pem) if pem is not None else None, keepalive=CALM)
+        self._leaving: list[ServedConnection] = []
 
-    def new_connection(self) -> AsyncConnection:
-        tls = TlsSession(self._context) if self._context is not None else None
-        connection = AsyncConnection(AsyncCall, keepalive=CALM, setup_timeout=PATIENCE, tls=tls, accept=self._accept)
-        self._connections.append(connection)
+    def new_connection(self) -> ServedConnection:
+        with socket.socket() as sock:
+            connection = ServedConnection(self, sock)
+        self._leaving.append(connection)
         return connection
 
-    def _accept(self, call: AsyncCall) -> None:
+    def accept(self, call: ServerCall) -> None:
         call.send_headers(RESPONSE_HEADERS)
         call.write(length_prefixed(a_greeting().SerializeToString()))
 
     def send(self, *frames: Frame) -> None:
-        for connection in self._connections:
+        for connection in self._leaving:
             connection._write(b"".join(it.serialize() for it in frames))
 
     def abort(self) -> None:
-        for connection in self._connections:
+        for connection in self._leaving:
             connection.abort("the test is over")
 
 
@@ -73,7 +76,7 @@ async def test_a_server_that_goes_away_is_a_lost_connection(secure: bool, with_p
     authority = Authority(tmp_path) if secure else None
     farewell = [GoAwayFrame(0, last_stream_id=EVERY_STREAM), *([PingFrame(0, opaque_data=b"shutdown")] * with_ping)]
     async with leaving_server(authority.server() if authority else None) as (server, url):
-        settings = ConnectionSettings(url, authority.cli() if authority else None, keepalive_interval=5.0)
+        settings = ConnectionSettings(url, authority.cli() if authority else None, keepalive=Keepalive(5.0))
         async with connect(settings, Method.CLI, a_commander_hello()) as cli:
             assert await received(cli) == a_greeting()
             server.send(*farewell)

@@ -11,6 +11,7 @@ import pytest
 from ankaios.common.messages import AgentGone, ClientGone, FromAgent, FromClient, Respond, ToAgent
 from ankaios.common.pb.ank_base_pb2 import Error, Response
 from ankaios.common.pb.grpc_api_pb2 import DeviceReport, FromServer, Goodbye, SlotRequest, ToServer
+from ankaios.grpc.keepalive import Keepalive
 from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import (
     AccessRefused,
@@ -174,7 +175,7 @@ class GrpcioServer:
 
     async def __aenter__(self) -> ConnectionSettings:
         await self._server.start()
-        return ConnectionSettings(f"http://127.0.0.1:{self._port}", keepalive_interval=0.1)
+        return ConnectionSettings(f"http://127.0.0.1:{self._port}", keepalive=Keepalive(0.1))
 
     async def __aexit__(self, *_: object) -> None:
         await self._server.stop(None)
@@ -195,7 +196,9 @@ async def test_our_client_exchanges_messages_with_a_grpcio_server() -> None:
         await assert_served(cli, "x" * BIG)
         await asyncio.sleep(0.5)  # some pings
         await assert_served(cli, "later")
-        await cli.end()
+        await cli.send(ToServer(goodbye=Goodbye()))
+        with pytest.raises(ConnectionLost, match="the server ended the connection"):
+            await cli.receive()
 
 
 async def test_a_server_without_device_support_gets_no_device_messages() -> None:

@@ -379,7 +379,7 @@ async def test_unfinished_messages_of_one_connection_have_a_limit_in_total() -> 
 
 
 async def test_a_message_that_is_not_complete_in_time_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ankaios.grpc.server.message_time_limit", lambda size: 0.2)
+    monkeypatch.setattr("ankaios.grpc.server_call.message_time_limit", lambda size: 0.2)
     async with running_server() as running, raw_call(running, Method.AGENT, an_agent_hello("agent_A")) as stream:
         await running.next()
         await asyncio.sleep(0.3)  # no message has begun
@@ -496,7 +496,7 @@ async def test_a_burst_of_connections_that_waited_for_the_server_is_served(monke
     async with AsyncExitStack() as stack:
         early = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=4096))
         settings = ConnectionSettings(
-            f"http://127.0.0.1:{early.getsockname()[1]}", keepalive_interval=60.0, connect_timeout=60.0
+            f"http://127.0.0.1:{early.getsockname()[1]}", keepalive=Keepalive(60.0), connect_timeout=60.0
         )
 
         async def open_one() -> None:

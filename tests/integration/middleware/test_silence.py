@@ -88,7 +88,7 @@ async def cable_to(running: Running) -> AsyncIterator[Cable]:
 
 
 def quick(url: str) -> ConnectionSettings:
-    return ConnectionSettings(url, keepalive_interval=0.2, keepalive_timeout=0.3)
+    return ConnectionSettings(url, keepalive=Keepalive(0.2, 0.3))
 
 
 async def test_a_silent_line_is_noticed_by_both_sides_within_three_seconds_by_default() -> None:
@@ -126,7 +126,7 @@ async def test_a_silent_line_is_noticed_through_tls(tmp_path: Path) -> None:
         running_server(authority.server(), Limits(keepalive=QUICK)) as running,
         cable_to(running) as cable,
     ):
-        settings = ConnectionSettings(cable.url, authority.agent("*"), keepalive_interval=0.2, keepalive_timeout=0.3)
+        settings = ConnectionSettings(cable.url, authority.agent("*"), keepalive=Keepalive(0.2, 0.3))
         async with connect(settings, Method.AGENT, an_agent_hello("agent_A")) as agent:
             await running.next()
             cable.pull()
@@ -203,7 +203,7 @@ async def test_a_large_message_over_a_slow_line_counts_as_activity() -> None:
         listener = await asyncio.start_server(slow, "127.0.0.1", 0, limit=16384)
         async with listener:
             url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-            settings = ConnectionSettings(url, keepalive_interval=0.5, keepalive_timeout=1.0)
+            settings = ConnectionSettings(url, keepalive=Keepalive(0.5, 1.0))
             async with connect(settings, Method.CLI, a_commander_hello()) as cli:
                 sending = asyncio.create_task(cli.send(a_request("x" * 20_000_000)))
                 message = await running.next()
@@ -216,7 +216,7 @@ async def test_a_server_that_is_starting_may_be_silent_longer_than_a_dead_one(is
     """It listens before it loads its code; until it has accepted the connection, only the limit for that counts."""
     with socket.create_server(("127.0.0.1", 0)) as early:
         url = f"http://127.0.0.1:{early.getsockname()[1]}"
-        settings = ConnectionSettings(url, keepalive_interval=0.05, keepalive_timeout=0.05, connect_timeout=30.0)
+        settings = ConnectionSettings(url, keepalive=Keepalive(0.05, 0.05), connect_timeout=30.0)
         client = asyncio.to_thread(_ask_blocking, settings) if is_blocking else _ask(settings)
         asking = asyncio.create_task(client)
         await asyncio.sleep(0.5)  # several times as long as a dead server is waited for

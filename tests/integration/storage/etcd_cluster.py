@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
+from ankaios.grpc.addresses import TcpAddress
+from ankaios.storage.storage_url import EtcdLocation
 from tests.support.cluster import free_port
 
 _START_SECONDS = 30
@@ -100,8 +101,9 @@ class EtcdCluster:
         member.start(self._initial, self._options, self._scheme)
 
     def location(self, prefix: str) -> EtcdLocation:
-        endpoints = tuple(EtcdEndpoint(member.host, member.client_port) for member in self.members)
-        return EtcdLocation(endpoints, prefix, self._scheme == "https")
+        is_secure = self._scheme == "https"
+        endpoints = tuple(TcpAddress(member.host, member.client_port, is_secure) for member in self.members)
+        return EtcdLocation(endpoints, prefix)
 
     def wait_until_healthy(self) -> None:
         """Until each running member can write."""

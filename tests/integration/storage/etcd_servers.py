@@ -87,5 +87,5 @@ class EtcdServer:
 
     async def close(self) -> None:
         await self.store.close()
-        await self.election.close()
+        await self.election.resign()
         self.client.close()

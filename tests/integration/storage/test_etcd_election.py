@@ -135,10 +135,10 @@ async def test_a_bug_in_the_renewal_ends_the_leadership(
 async def test_a_lease_that_etcd_has_ended_ends_the_leadership(new_server: NewServer) -> None:
     server = new_server("first")
     leadership = await server.lead()
-    await server.client.revoke_lease(server.election._lease, LIMIT)
+    await server.client.revoke_lease(server.election._lease)
     await asyncio.wait_for(leadership.lost.wait(), LIMIT)
     assert leadership.reason in ("etcd has ended the lease of this server", "the leader key was deleted")
-    await server.client.revoke_lease(server.election._lease, LIMIT)
+    await server.client.revoke_lease(server.election._lease)
 
 
 async def test_a_leader_key_of_another_program_is_no_leader_with_a_name(new_server: NewServer) -> None:

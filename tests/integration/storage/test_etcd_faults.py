@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.grpc.addresses import TcpAddress
 from ankaios.storage.core.etcd_layout import FORMAT
 from ankaios.storage.core.etcd_transactions import put_key
 from ankaios.storage.etcd.etcd_client import EtcdClient
@@ -25,7 +26,7 @@ from ankaios.storage.state_store import (
     StorageFailed,
     Stored,
 )
-from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
+from ankaios.storage.storage_url import EtcdLocation
 from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program
 from tests.integration.storage.etcd_servers import LIMIT, EtcdServer
 from tests.integration.storage.sqlite_states import workloads
@@ -134,7 +135,7 @@ async def test_a_leader_that_crashes_during_a_large_commit_leaves_all_of_it_or_n
     first = {"before": "large change"}
     outcomes = []
     for crash_at in range(40):
-        crashed = EtcdServer(EtcdLocation(location.endpoints, f"{location.prefix}/{crash_at}", False))
+        crashed = EtcdServer(EtcdLocation(location.endpoints, f"{location.prefix}/{crash_at}"))
         await crashed.lead_and_load()
         await crashed.store.commit([a_change(1, "before", "large change")])
         crashed.client.count, crashed.client.crash_at = 0, crash_at
@@ -215,7 +216,7 @@ async def test_pages_become_smaller_if_values_are_large(server: EtcdServer, monk
     values = {f"w{number}": a_workload(number, 40_000) for number in range(100)}
     entries = tuple(EntryChange("workload", name, None, value) for name, value in values.items())
     await server.store.commit([StateChange(entries)])
-    monkeypatch.setattr("ankaios.storage.etcd.etcd_client.MAX_RESPONSE", 1_000_000)
+    monkeypatch.setattr("ankaios.storage.etcd.etcd_members.MAX_RESPONSE", 1_000_000)
     assert workloads(await server.store.load()) == values
 
 
@@ -338,7 +339,7 @@ async def test_an_etcd_without_space_is_reported_with_advice(tmp_path: Path) -> 
 
 async def test_an_unreachable_etcd_is_reported_with_the_reason_for_each_member() -> None:
     ports = [free_port(), free_port()]
-    client = EtcdClient([EtcdEndpoint(HOST, port) for port in ports])
+    client = EtcdClient([TcpAddress(HOST, port) for port in ports])
     with pytest.raises(EtcdUnavailable) as failed:
         await client.range(RangeRequest(key=b"x"), 0.2)
     assert not failed.value.may_be_done
@@ -355,7 +356,15 @@ async def test_old_history_of_etcd_is_compacted(
     for number in range(1, 4):
         await server.store.commit([a_change(number, "web", number)])
         await asyncio.sleep(0.1)
-    command = [etcdctl_program(), "--endpoints", str(location.endpoints[0]), "get", "x", "--rev", str(leadership.term)]
+    command = [
+        etcdctl_program(),
+        "--endpoints",
+        location.endpoints[0].authority,
+        "get",
+        "x",
+        "--rev",
+        str(leadership.term),
+    ]
     reading = await asyncio.create_subprocess_exec(
         *command, env={"ETCDCTL_API": "3"}, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
     )

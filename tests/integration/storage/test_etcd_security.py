@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.config import PemMaterial
+from ankaios.grpc.addresses import TcpAddress
 from ankaios.storage.core.etcd_layout import KeySpace
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdCredentials, EtcdRejected, EtcdUnavailable
@@ -14,7 +15,7 @@ from ankaios.storage.etcd.etcd_storage import make_etcd_storage
 from ankaios.storage.leader_election import Candidate
 from ankaios.storage.pb.etcd_api_pb2 import RangeRequest
 from ankaios.storage.storage import Storage
-from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
+from ankaios.storage.storage_url import EtcdLocation
 from tests.integration.storage.etcd_cluster import HOST, EtcdCluster, etcdctl_program
 from tests.integration.storage.sqlite_states import workloads
 from tests.support.certificates import Authority
@@ -45,7 +46,13 @@ class SecureEtcd:
         (endpoint,) = self.cluster.location("/").endpoints
         subprocess.run(
             [
-                *(etcdctl_program(), "--endpoints", f"https://{endpoint}", "--cacert", str(self.authority.certificate)),
+                *(
+                    etcdctl_program(),
+                    "--endpoints",
+                    f"https://{endpoint.authority}",
+                    "--cacert",
+                    str(self.authority.certificate),
+                ),
                 *("--cert", str(self.certificate), "--key", str(self.key), "--dial-timeout", "20s"),
                 *("--command-timeout", "20s", *words),
             ],
@@ -84,7 +91,7 @@ async def test_a_server_with_a_certificate_of_the_authority_can_use_etcd(etcd: S
 
 async def test_a_host_with_another_name_is_rejected(etcd: SecureEtcd) -> None:
     (endpoint,) = etcd.cluster.location("/").endpoints
-    location = EtcdLocation((EtcdEndpoint("localhost", endpoint.port),), "/tls", True)
+    location = EtcdLocation((TcpAddress("localhost", endpoint.port, secure=True),), "/tls")
     await fails(location, etcd.client_certificate(), "Hostname mismatch")
 
 

@@ -14,7 +14,7 @@ from ankaios.devices.kubelet_plugins import ConfigurationDevicePlugin, InstanceD
 from ankaios.devices.pb import device_plugin_pb2 as pb
 from ankaios.devices.plugin_api import ALLOCATE, LIST_AND_WATCH, OPTIONS, PRE_START, PREFERRED
 from ankaios.devices.plugin_service import DevicePluginService
-from ankaios.grpc.server import ServerCall
+from ankaios.grpc.server_call import ServerCall
 from ankaios.grpc.wire_format import CallFailed
 from tests.unit.devices.ledgers import snapshot
 from tests.unit.devices.nodes import UnwrittenPodClaims, an_allocator

@@ -1,130 +1,27 @@
 """The asyncio connection with a fake socket and a fake clock: its end, full sockets, keep-alive, small reads."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from ankaios.grpc.async_call import AsyncCall
-from ankaios.grpc.async_connection import AsyncConnection, FlushQueue, SharedBudgets
-from ankaios.grpc.frame_budget import SLICE, TOTAL_SECONDS
+from ankaios.grpc.async_connection import AsyncConnection, FlushQueue
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import ConnectionBroken, request_headers
-from tests.unit.grpc.h2_peer import DATA, PING, SETTINGS, raw_frame
+from tests.unit.grpc.fake_socket import SETTINGS_FRAME, Connected, answers
+from tests.unit.grpc.h2_peer import DATA, PING, raw_frame
 
-SETTINGS_FRAME = raw_frame(SETTINGS, 0, 0)
 PING_OF_OURS = raw_frame(PING, 0, 0, b"ankaios?")
 
 
-class FakeTransport(asyncio.Transport):
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.unsent = 0
-        self.aborted = False
-        self.ended = False
-        self.reads = True
-
-    def pause_reading(self) -> None:
-        self.reads = False
-
-    def resume_reading(self) -> None:
-        self.reads = True
-
-    def is_reading(self) -> bool:
-        return self.reads
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def write_eof(self) -> None:
-        self.ended = True
-
-    def is_closing(self) -> bool:
-        return self.aborted
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def close(self) -> None:
-        self.ended = True
-
-
-class FakeTimer:
-    def __init__(self, when: float, callback: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-        self.when = when
-        self.cancelled = False
-        self._callback, self._arguments = callback, arguments
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-    def run(self) -> None:
-        self._callback(*self._arguments)
-
-
-class FakeLoop:
-    def __init__(self) -> None:
-        self.now = 100.0
-        self._timers: list[FakeTimer] = []
-
-    def time(self) -> float:
-        return self.now
-
-    def call_at(self, when: float, callback: Callable[..., None], *arguments: Any) -> FakeTimer:
-        self._timers.append(FakeTimer(when, callback, arguments))
-        return self._timers[-1]
-
-    def call_later(self, delay: float, callback: Callable[..., None], *arguments: Any) -> FakeTimer:
-        return self.call_at(self.now + delay, callback, *arguments)
-
-    def advance(self, seconds: float) -> None:
-        end = self.now + seconds
-        while due := sorted((it for it in self._timers if it.when <= end and not it.cancelled), key=lambda it: it.when):
-            self.now = max(self.now, due[0].when)
-            self._timers.remove(due[0])
-            due[0].run()
-        self.now = end
-
-
-class Connected:
-    """A client's connection, unless `accept` is given."""
-
-    def __init__(self, flush_queue: FlushQueue | None = None, **more: Any) -> None:
-        self.loop = FakeLoop()
-        self.transport = FakeTransport()
-        self.ends: list[str | None] = []
-        self.connection = AsyncConnection(
-            AsyncCall,
-            keepalive=Keepalive(1.0, 2.0),
-            setup_timeout=5.0,
-            flush_queue=flush_queue,
-            on_end=lambda it: self.ends.append(it.reason),
-            **more,
-        )
-        self.connection._loop = self.loop  # type: ignore[assignment]
-        self.connection.connection_made(self.transport)
-
-    def receive(self, data: bytes) -> None:
-        buffer = self.connection.get_buffer(-1)
-        buffer[: len(data)] = data
-        self.connection.buffer_updated(len(data))
-
-    def written(self) -> bytes:
-        written, self.transport.written = self.transport.written, b""
-        return written
+def a_client(flush_queue: FlushQueue | None = None) -> Connected:
+    keepalive = Keepalive(1.0, 2.0)
+    return Connected(AsyncConnection(AsyncCall, keepalive=keepalive, setup_timeout=5.0, flush_queue=flush_queue))
 
 
 @pytest.fixture
 async def connected() -> Connected:
-    made = Connected()
+    made = a_client()
     assert made.written().startswith(b"PRI * HTTP/2.0")
     return made
 
@@ -206,10 +103,6 @@ async def test_a_peer_that_sends_no_settings_is_disconnected(connected: Connecte
     assert connected.ends == ["the connection was not set up in time"]
 
 
-def answers(connected: Connected) -> int:
-    return connected.written().count(b"12345678")
-
-
 async def test_many_small_frames_are_processed_in_portions(connected: Connected) -> None:
     connected.receive(SETTINGS_FRAME)
     connected.receive(raw_frame(PING, 0, 0, b"12345678") * 600)
@@ -220,50 +113,11 @@ async def test_many_small_frames_are_processed_in_portions(connected: Connected)
     assert connected.transport.is_reading()
 
 
-PING_OF_PEER = raw_frame(PING, 0, 0, b"12345678")
-START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS_FRAME
-
-
-def a_server_connection(budgets: SharedBudgets) -> Connected:
-    return Connected(budgets=budgets, accept=lambda call: None)
-
-
-async def test_a_connection_that_has_used_its_share_waits_for_the_next_slice_of_time() -> None:
-    budgets = SharedBudgets(1000)
-    connected = a_server_connection(budgets)
-    budgets.frames.allowance(connected.connection, connected.loop.now)
-    budgets.frames.spend(connected.connection, 1, TOTAL_SECONDS)
-    connected.receive(START + PING_OF_PEER * 30)
-    connected.loop.advance(0)
-    assert answers(connected) == 0
-    assert not connected.transport.reads
-    connected.loop.advance(2 * SLICE)
-    assert connected.transport.is_reading()
-    assert answers(connected) == 30
-
-
-async def test_the_end_of_a_connection_that_waits_ends_the_waiting() -> None:
-    connected = a_server_connection(SharedBudgets(1000))
-    connected.receive(START + PING_OF_PEER * 600)
-    connected.connection.abort("over")
-    connected.written()
-    connected.loop.advance(SLICE)
-    assert connected.written() == b""
-
-
-async def test_a_client_that_makes_no_call_is_disconnected() -> None:
-    connected = a_server_connection(SharedBudgets(1000))
-    connected.connection._keepalive = None
-    connected.receive(START)
-    connected.loop.advance(5)
-    assert connected.ends == ["the connection was not set up in time"]
-
-
 async def test_a_fault_in_one_connection_does_not_affect_the_others(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = FlushQueue()
-    faulty, good = Connected(queue), Connected(queue)
+    faulty, good = a_client(queue), a_client(queue)
     monkeypatch.setattr(faulty.transport, "write", None)
     for connected in (faulty, good):
         connected.written()

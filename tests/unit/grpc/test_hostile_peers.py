@@ -228,7 +228,7 @@ def test_calls_that_are_opened_and_reset_leave_nothing_behind() -> None:
 def test_calls_that_are_opened_and_reset_at_once_are_a_flood() -> None:
     pair = a_server()
     open_and_reset(pair, 600)
-    assert pair.http2.is_flooded
+    assert pair.http2.meter.is_flooded
 
 
 def test_a_flood_of_empty_continuations_ends_the_connection() -> None:

@@ -13,7 +13,7 @@ async def test_small_messages_are_sent_without_waiting_for_acknowledgements() ->
     listener = Listener(
         bind_socket("127.0.0.1", 0),
         OpenHandshakes(connection_limits(1024)),
-        lambda connection, _: accepted.set_result(connection),
+        accepted.set_result,
         lambda _: None,
         first_byte_timeout=30,
     )

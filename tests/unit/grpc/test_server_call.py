@@ -5,28 +5,33 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ankaios.grpc.async_call import AsyncCall
-from ankaios.grpc.async_connection import AsyncConnection
-from ankaios.grpc.server import ServerCall
+from ankaios.common.listening_socket import bind_socket
+from ankaios.grpc.server import GrpcServer
+from ankaios.grpc.server_call import ServerCall
 from ankaios.grpc.wire_format import ConnectionBroken
 from tests.unit.grpc.h2_peer import END_HEADERS, HEADERS, PREFACE, REQUEST, SETTINGS, a_server, raw_frame
 
 
 @pytest.fixture
 async def call() -> AsyncIterator[ServerCall]:
-    calls: asyncio.Queue[AsyncCall] = asyncio.Queue()
-    server = await asyncio.get_running_loop().create_server(
-        lambda: AsyncConnection(ServerCall, keepalive=None, setup_timeout=10, accept=calls.put_nowait), "127.0.0.1", 0
+    calls: asyncio.Queue[ServerCall] = asyncio.Queue()
+
+    async def handle(call: ServerCall) -> None:
+        calls.put_nowait(call)
+        await asyncio.Event().wait()
+
+    server = GrpcServer({dict(REQUEST)[":path"]: handle})
+    server.listen_on(bind_socket("127.0.0.1", 0))
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    request = raw_frame(
+        HEADERS, END_HEADERS, 1, a_server().peer.encoder.encode([*REQUEST, ("content-type", "application/grpc")])
     )
-    _, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
-    request = raw_frame(HEADERS, END_HEADERS, 1, a_server().peer.encoder.encode(REQUEST))
     writer.write(PREFACE + raw_frame(SETTINGS, 0, 0) + request)
     async with asyncio.timeout(10):
         accepted = await calls.get()
-    assert isinstance(accepted, ServerCall)
     yield accepted
     writer.close()
-    server.close()
+    await server.close()
 
 
 async def test_work_is_cancelled_when_the_client_ends_the_call(call: ServerCall) -> None:

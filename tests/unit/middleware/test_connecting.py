@@ -1,6 +1,8 @@
 """The address in a URL, and the errors of a connection."""
 
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from ankaios.common.config import Pem, PemMaterial
 from ankaios.grpc.addresses import TcpAddress, UnixAddress
-from ankaios.grpc.tls import TlsFailure
+from ankaios.grpc.tls import TlsFailure, TlsSession
 from ankaios.grpc.wire_format import CallFailed, Status
 from ankaios.middleware.connecting import (
     AccessRefused,
@@ -142,4 +144,6 @@ def test_a_server_that_sent_no_settings_may_require_tls() -> None:
     hint = "reason; if the server uses TLS, certificate files and an https address are needed"
     assert explain_break("reason", None, None, settings_received=False) == hint
     assert explain_break("reason", None, None, settings_received=True) == "reason"
-    assert explain_break("reason", PEM, None, settings_received=False) == "reason"
+    assert explain_break("reason", PEM, None, settings_received=False) == hint
+    session = cast("TlsSession", SimpleNamespace(failure=None))
+    assert explain_break("reason", PEM, session, settings_received=False) == "reason"

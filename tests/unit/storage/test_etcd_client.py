@@ -5,11 +5,11 @@ from typing import Self
 
 import pytest
 
+from ankaios.grpc.addresses import TcpAddress
 from ankaios.grpc.wire_format import CallFailed, Status
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdMember
 from ankaios.storage.pb.etcd_api_pb2 import Event, WatchRequest, WatchResponse
-from ankaios.storage.storage_url import EtcdEndpoint
 
 CREATED = WatchResponse()
 CHANGED = WatchResponse(events=[Event()])
@@ -54,7 +54,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def watch(monkeypatch: pytest.MonkeyPatch, *received: WatchResponse | CallFailed) -> None:
-    client = EtcdClient([EtcdEndpoint("host", 1)])
+    client = EtcdClient([TcpAddress("host", 1)])
     (member,) = client._members._members
     monkeypatch.setattr(member.channel, "call", lambda *_, **__: WatchCall(*received))
     await client.wait_for_change(b"/leader", 7, 5.0)

@@ -3,10 +3,10 @@ from itertools import repeat
 
 import pytest
 
+from ankaios.grpc.addresses import TcpAddress
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 from ankaios.storage.etcd.etcd_members import EtcdCredentials, EtcdMember, EtcdMembers, EtcdRejected, EtcdUnavailable
-from ankaios.storage.storage_url import EtcdEndpoint
 
 TIMEOUT = CallFailed(Status.DEADLINE_EXCEEDED, "no response")
 NO_SPACE = CallFailed(Status.RESOURCE_EXHAUSTED, "database space exceeded")
@@ -37,7 +37,7 @@ Run = Callable[[Script], Awaitable[int]]
 
 @pytest.fixture
 async def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    members = EtcdMembers([EtcdEndpoint("host", port) for port in (1, 2, 3)], None, None)
+    members = EtcdMembers([TcpAddress("host", port) for port in (1, 2, 3)], None, None)
 
     async def run_script(script: Script) -> int:
         async def prepare(member: EtcdMember, credentials: EtcdCredentials | None, seconds: float) -> None:
@@ -100,7 +100,7 @@ async def test_a_connection_error_is_reported_instead_of_a_later_timeout(
 
 
 def test_members_that_all_refuse_are_called_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    members = EtcdMembers([EtcdEndpoint("host", port) for port in (1, 2, 3)], None, None)
+    members = EtcdMembers([TcpAddress("host", port) for port in (1, 2, 3)], None, None)
     script = Script(*repeat(("connect", ConnectionBroken("refused")), 1000))
     monkeypatch.setattr(EtcdMember, "prepare", lambda member, *_: script.prepare(member, None, LIMIT))
     loop = VirtualTimeLoop()

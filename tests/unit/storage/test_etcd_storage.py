@@ -3,25 +3,26 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.errors import Rejected
+from ankaios.grpc.addresses import TcpAddress
 from ankaios.storage.etcd.credentials import read_etcd_credentials
 from ankaios.storage.etcd.etcd_members import EtcdCredentials
 from ankaios.storage.etcd.etcd_storage import make_etcd_storage
 from ankaios.storage.leader_election import Candidate
-from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation
+from ankaios.storage.storage_url import EtcdLocation
 
 SERVER = Candidate("server", "http://server:25551")
-HOST = (EtcdEndpoint("host", 2379),)
+HOST = (TcpAddress("host", 2379),)
 CREDENTIALS = EtcdCredentials("root", "secret")
 
 
 async def test_tls_without_certificates_is_rejected() -> None:
     with pytest.raises(Rejected, match="needs certificates"):
-        make_etcd_storage(EtcdLocation(HOST, "/ankaios", True), SERVER)
+        make_etcd_storage(EtcdLocation((TcpAddress("host", 2379, secure=True),), "/ankaios"), SERVER)
 
 
 async def test_a_password_is_not_sent_without_encryption() -> None:
     with pytest.raises(Rejected, match="would send the password without encryption: use etcds://"):
-        make_etcd_storage(EtcdLocation(HOST, "/ankaios", False), SERVER, credentials=CREDENTIALS)
+        make_etcd_storage(EtcdLocation(HOST, "/ankaios"), SERVER, credentials=CREDENTIALS)
 
 
 def test_credentials_come_from_the_environment() -> None:

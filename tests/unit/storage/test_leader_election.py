@@ -47,5 +47,5 @@ async def test_a_server_without_others_always_leads() -> None:
     leadership = await election.campaign()
     assert leadership.is_valid
     assert election.leadership is leadership
-    await election.close()
+    await election.resign()
     assert not leadership.is_valid

@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from ankaios.common.errors import Rejected
-from ankaios.storage.storage_url import EtcdEndpoint, EtcdLocation, SqliteLocation, parse_storage_url
+from ankaios.grpc.addresses import TcpAddress
+from ankaios.storage.storage_url import EtcdLocation, SqliteLocation, parse_storage_url
 
-ONE = EtcdEndpoint("host1", 2379)
+ONE = TcpAddress("host1", 2379)
 
 
 @pytest.mark.parametrize(
@@ -13,9 +14,9 @@ ONE = EtcdEndpoint("host1", 2379)
     [
         ("sqlite:/var/lib/ankaios/state.db", SqliteLocation(Path("/var/lib/ankaios/state.db"))),
         ("sqlite:///var/lib/state.db", SqliteLocation(Path("/var/lib/state.db"))),
-        ("etcd://host1:2379/fleet/car", EtcdLocation((ONE,), "/fleet/car", False)),
-        ("etcd://host1,[::1]:1/", EtcdLocation((ONE, EtcdEndpoint("::1", 1)), "/ankaios", False)),
-        ("etcds://host1", EtcdLocation((ONE,), "/ankaios", True)),
+        ("etcd://host1:2379/fleet/car", EtcdLocation((ONE,), "/fleet/car")),
+        ("etcd://host1,[::1]:1/", EtcdLocation((ONE, TcpAddress("::1", 1)), "/ankaios")),
+        ("etcds://host1", EtcdLocation((ONE._replace(secure=True),), "/ankaios")),
     ],
 )
 def test_a_valid_url_names_a_store(text: str, location: object) -> None:

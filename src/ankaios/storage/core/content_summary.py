@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from msgspec import Struct, field
 
-REVISIONS = "revision"
+REVISIONS, RECORDS = "revision", "record"
 
 
 class SetDigest(Struct, frozen=True, array_like=True):
@@ -24,6 +24,14 @@ class SetDigest(Struct, frozen=True, array_like=True):
         return SetDigest(count, self.digest ^ (old or 0) ^ (new or 0))
 
 
+class ConfirmedCommit(Struct, frozen=True):
+    """The numbers of a commit. Those of the last confirmed one are also stored outside of the database."""
+
+    store: str
+    sequence: int
+    revision: int
+
+
 class ContentSummary(Struct, frozen=True):
     """`store` identifies the database, `sequence` counts its commits, `sets` has one digest for each kind of rows."""
 
@@ -32,6 +40,10 @@ class ContentSummary(Struct, frozen=True):
     sequence: int = 0
     last_revision: int = 0
     sets: dict[str, SetDigest] = field(default_factory=dict)
+
+    @property
+    def commit(self) -> ConfirmedCommit:
+        return ConfirmedCommit(self.store, self.sequence, self.last_revision)
 
 
 def entry_set(kind: str) -> str:

@@ -9,7 +9,6 @@ without journal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, auto
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -38,14 +37,6 @@ class JournalHeader(Struct, frozen=True):
 
     change: str
     parts: int
-
-
-class CommitOutcome(Enum):
-    """What happened to a guarded transaction."""
-
-    STORED = auto()
-    NOT_LEADER = auto()
-    CONFLICT = auto()
 
 
 def values_by_key(keys: KeySpace, writes: WriteSet) -> dict[bytes, bytes | None]:
@@ -174,14 +165,12 @@ def commit_transaction(
     )
 
 
-def commit_outcome(response: TxnResponse, term: int, after: bytes) -> CommitOutcome:
-    """A transaction that was sent again fails its guard if an earlier attempt was successful."""
+def is_committed(response: TxnResponse, after: bytes) -> bool:
+    """A `commit_transaction` that was sent again fails its guard if an earlier attempt was successful."""
     if response.succeeded:
-        return CommitOutcome.STORED
-    leader, commit = (list(each.response_range.kvs) for each in response.responses)
-    if commit and commit[0].value == after:
-        return CommitOutcome.STORED
-    return CommitOutcome.CONFLICT if leader and leader[0].create_revision == term else CommitOutcome.NOT_LEADER
+        return True
+    commit = response.responses[1].response_range.kvs
+    return bool(commit) and commit[0].value == after
 
 
 def journal_transaction(keys: KeySpace, term: int, journal: bytes, made: Iterable[RequestOp]) -> TxnRequest:
@@ -198,7 +187,7 @@ def cleared_journal(keys: KeySpace) -> list[RequestOp]:
 
 
 def is_leader(response: TxnResponse, term: int) -> bool:
-    """Whether the guard of `leader_transaction` or `journal_transaction` found the leader."""
+    """Whether the guard of a transaction found the leader."""
     if response.succeeded:
         return True
     leader = response.responses[0].response_range.kvs

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ankaios.storage.core.content_summary import (
     REVISIONS,
+    ConfirmedCommit,
     ContentSummary,
     SetDigest,
     digests_of,
@@ -44,14 +45,6 @@ class DatabaseContent(Struct, frozen=True):
     def last_revision(self) -> int:
         known = 0 if self.summary is None else self.summary.last_revision
         return max(known, max(self.revisions, default=0))
-
-
-class ConfirmedCommit(Struct, frozen=True):
-    """The last confirmed commit, stored outside of the database."""
-
-    store: str
-    sequence: int
-    revision: int
 
 
 class RestoredContent(Struct, frozen=True):

@@ -4,12 +4,14 @@ Input: requests. Output: responses, or the errors of `etcd_members.py`. Every ca
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from ankaios.grpc.addresses import TcpAddress
 from ankaios.grpc.tls import TlsSession
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from ankaios.storage.etcd.etcd_members import EtcdCredentials, EtcdMember, EtcdMembers, EtcdRejected
@@ -32,12 +34,14 @@ from ankaios.storage.pb.etcd_api_pb2 import (
     WatchRequest,
     WatchResponse,
 )
+from ankaios.storage.server_registry import StorageMemberStatus
 from ankaios.storage.state_store import StorageFailed
-from ankaios.storage.storage_url import EtcdEndpoint
 
-MAX_RESPONSE = 32 * 1024 * 1024
 _NEEDS_LEADER = {"hasleader": "true"}  # a member that has lost the other members ends the stream
 _WATCH_PAUSE = 0.5  # seconds after a watch that has failed
+_REVOKE_LIMIT = 1.0
+READ_LIMIT = 5.0  # seconds
+RETRY_SECONDS = 0.5  # after a read that has failed
 
 M = TypeVar("M", bound=Message)
 
@@ -45,7 +49,7 @@ M = TypeVar("M", bound=Message)
 class EtcdClient:
     def __init__(
         self,
-        endpoints: Sequence[EtcdEndpoint],
+        endpoints: Sequence[TcpAddress],
         *,
         tls: Callable[[str], TlsSession] | None = None,
         credentials: EtcdCredentials | None = None,
@@ -58,6 +62,10 @@ class EtcdClient:
 
     async def range(self, request: RangeRequest, limit: float) -> RangeResponse:
         return await self._unary("KV/Range", request, RangeResponse, limit)
+
+    async def read(self, key: bytes, limit: float = READ_LIMIT) -> RangeResponse:
+        """Read one key, which may not exist."""
+        return await self.range(RangeRequest(key=key), limit)
 
     async def txn(self, request: TxnRequest, limit: float) -> TxnResponse:
         return await self._unary("KV/Txn", request, TxnResponse, limit)
@@ -74,48 +82,37 @@ class EtcdClient:
         """The status of one member."""
         return await self._unary("Maintenance/Status", StatusRequest(), StatusResponse, limit)
 
-    async def member_problems(self, limit: float) -> dict[EtcdEndpoint, str]:
-        """Why each member does not respond; empty if it does. A member that has lost the others does not respond."""
-
-        async def read(member: EtcdMember, seconds: float) -> None:
-            request, path = RangeRequest(key=b"\0"), "/etcdserverpb.KV/Range"
-            await member.channel.unary(path, request, RangeResponse, time_limit=seconds, metadata=member.metadata)
-
-        return await self._members.ask_each(read, limit)
+    async def member_statuses(self, limit: float) -> list[StorageMemberStatus]:
+        """Read a key from each member. A member that has lost the others does not respond."""
+        request = RangeRequest(key=b"\0")
+        return await self._members.call_each(
+            lambda member, seconds: member.unary("KV/Range", request, RangeResponse, seconds), limit
+        )
 
     async def _unary(self, method: str, request: Message, kind: type[M], limit: float) -> M:
-        async def call(member: EtcdMember, seconds: float) -> M:
-            path = f"/etcdserverpb.{method}"
-            return await member.channel.unary(
-                path, request, kind, time_limit=seconds, metadata=member.metadata, limit=MAX_RESPONSE
-            )
+        return await self._members.attempt(lambda member, seconds: member.unary(method, request, kind, seconds), limit)
 
-        return await self._members.attempt(call, limit)
-
-    async def grant_lease(self, lease: int, seconds: int, limit: float) -> int:
-        """Create a lease with this number, and return its time to live."""
+    async def grant_lease(self, seconds: int, limit: float) -> tuple[int, int]:
+        """Create a lease; return its number and its time to live."""
+        lease = secrets.randbits(62) | 1  # chosen here, so that the request can be repeated
         request = LeaseGrantRequest(TTL=seconds, ID=lease)
         try:
-            return (await self._unary("Lease/LeaseGrant", request, LeaseGrantResponse, limit)).TTL
+            return lease, (await self._unary("Lease/LeaseGrant", request, LeaseGrantResponse, limit)).TTL
         except EtcdRejected as rejected:
             if "lease already exists" in str(rejected):  # an earlier attempt was successful
-                return seconds
+                return lease, seconds
             raise
 
-    async def revoke_lease(self, lease: int, limit: float) -> None:
-        """All keys of the lease are deleted."""
-        try:
-            await self._unary("Lease/LeaseRevoke", LeaseRevokeRequest(ID=lease), LeaseRevokeResponse, limit)
-        except EtcdRejected as rejected:
-            if rejected.status is not Status.NOT_FOUND:
-                raise
+    async def revoke_lease(self, lease: int) -> None:
+        """All keys of the lease are deleted. If etcd cannot be reached, the lease expires."""
+        with suppress(StorageFailed):
+            await self._unary("Lease/LeaseRevoke", LeaseRevokeRequest(ID=lease), LeaseRevokeResponse, _REVOKE_LIMIT)
 
     async def renew_lease(self, lease: int, limit: float, attempt: float) -> int:
         """Return the new time to live; 0 if the lease does not exist any more."""
 
         async def renew(member: EtcdMember, seconds: float) -> int:
-            path = "/etcdserverpb.Lease/LeaseKeepAlive"
-            async with member.channel.call(path, metadata=member.metadata, time_limit=seconds) as call:
+            async with member.call("Lease/LeaseKeepAlive", seconds) as call:
                 await call.send(LeaseKeepAliveRequest(ID=lease))
                 response = await call.receive(LeaseKeepAliveResponse)
                 if response is None:
@@ -132,11 +129,8 @@ class EtcdClient:
 
         async def watch(member: EtcdMember, seconds: float) -> bool:
             """Whether the key has changed or the limit is reached; else the watch has failed."""
-            metadata = {**member.metadata, **_NEEDS_LEADER}
             try:
-                async with member.channel.call(
-                    "/etcdserverpb.Watch/Watch", metadata=metadata, time_limit=seconds
-                ) as call:
+                async with member.call("Watch/Watch", seconds, _NEEDS_LEADER) as call:
                     await call.send(WatchRequest(create_request=create))
                     while (response := await call.receive(WatchResponse)) is not None and not response.canceled:
                         if response.events:

@@ -9,7 +9,6 @@ The leadership ends in this process before the lease can end in etcd (`core/leas
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,13 +19,12 @@ from ankaios.common.supervision import run_once
 from ankaios.storage.core.etcd_layout import KeySpace
 from ankaios.storage.core.etcd_transactions import get_key, has_revision, put_key
 from ankaios.storage.core.lease_rules import DEFAULT_SECONDS, attempt_limit, renewal_interval, valid_until
-from ankaios.storage.etcd.etcd_client import EtcdClient
+from ankaios.storage.etcd.etcd_client import READ_LIMIT, RETRY_SECONDS, EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdUnavailable
 from ankaios.storage.leader_election import Candidate, Leadership
-from ankaios.storage.pb.etcd_api_pb2 import RangeRequest, RangeResponse, TxnRequest
+from ankaios.storage.pb.etcd_api_pb2 import TxnRequest
 from ankaios.storage.state_store import StorageFailed
 
-_READ_LIMIT, _REVOKE_LIMIT, _RETRY_SECONDS = 5.0, 1.0, 0.5
 _KEEPER = "the lease of the leader"
 
 _log = logging.getLogger(__name__)
@@ -60,30 +58,26 @@ class EtcdElection:
         await self.resign()
         while True:
             try:
-                leader = await self._read_leader()
+                leader = await self._client.read(self._keys.leader)
                 if not leader.kvs and (leadership := await self._try_to_lead()) is not None:
                     return leadership
                 await self._client.wait_for_change(self._keys.leader, leader.header.revision, self._seconds)
             except EtcdUnavailable as failure:
                 _log.warning("No leader can be elected: %s", failure)
-                await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _read_leader(self, limit: float = _READ_LIMIT) -> RangeResponse:
-        return await self._client.range(RangeRequest(key=self._keys.leader), limit)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _try_to_lead(self) -> Leadership | None:
         """Create the leader key with a new lease; None if another server was faster."""
-        self._lease = secrets.randbits(62) | 1
         sent_at = self._clock()
-        granted = await self._client.grant_lease(self._lease, self._seconds, _READ_LIMIT)
+        self._lease, granted = await self._client.grant_lease(self._seconds, READ_LIMIT)
         try:
             term = await self._create_leader_key(self._lease)
         except StorageFailed:
-            await self._revoke_lease()
+            await self._client.revoke_lease(self._lease)
             raise
         leadership = Leadership(term or 0, self._clock, valid_until(sent_at, granted))
         if term is None or not leadership.is_valid:
-            await self._revoke_lease()
+            await self._client.revoke_lease(self._lease)
             return None
         self._start_keeper(leadership)
         return leadership
@@ -131,7 +125,8 @@ class EtcdElection:
     async def _check_leader_key(self, leadership: Leadership) -> None:
         """An operator may delete the key to force an election. If it cannot be read, the renewal decides."""
         with suppress(StorageFailed):
-            found = (await self._read_leader(min(attempt_limit(self._seconds), leadership.seconds_left))).kvs
+            limit = min(attempt_limit(self._seconds), leadership.seconds_left)
+            found = (await self._client.read(self._keys.leader, limit)).kvs
             if not found or found[0].create_revision != leadership.term:
                 leadership.end("the leader key was deleted" if not found else "another server has become the leader")
 
@@ -142,12 +137,4 @@ class EtcdElection:
             self._keeper.cancel()
             await asyncio.wait((self._keeper,))
             self._keeper = None
-            await self._revoke_lease()
-
-    async def _revoke_lease(self) -> None:
-        """If etcd cannot be reached, the lease expires."""
-        with suppress(StorageFailed):
-            await self._client.revoke_lease(self._lease, _REVOKE_LIMIT)
-
-    async def close(self) -> None:
-        await self.resign()
+            await self._client.revoke_lease(self._lease)

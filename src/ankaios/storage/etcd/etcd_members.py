@@ -8,18 +8,20 @@ A call is repeated at the next member after a failure, so every call must be one
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
+from google.protobuf.message import Message
 from msgspec import Struct
 
 from ankaios.grpc.addresses import TcpAddress
-from ankaios.grpc.channel import GrpcChannel
+from ankaios.grpc.channel import ClientCall, GrpcChannel
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.tls import TlsSession
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from ankaios.storage.pb.etcd_api_pb2 import AuthenticateRequest, AuthenticateResponse
+from ankaios.storage.server_registry import StorageMemberStatus
 from ankaios.storage.state_store import StorageFailed
-from ankaios.storage.storage_url import EtcdEndpoint
 
 ATTEMPT_SECONDS = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5  # seconds after all members have failed; doubled each time
@@ -31,7 +33,11 @@ _TRANSIENT = frozenset(
 )
 _OLD_TOKEN = "revision of auth store is old"
 
+_SERVICES = "/etcdserverpb."
+MAX_RESPONSE = 32 * 1024 * 1024
+
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 
 class EtcdUnavailable(StorageFailed):
@@ -62,18 +68,30 @@ class EtcdCredentials(Struct, frozen=True):
 class EtcdMember:
     """A member of the cluster. A token is valid for the member that gave it, until that member restarts."""
 
-    def __init__(self, endpoint: EtcdEndpoint, tls: Callable[[str], TlsSession] | None) -> None:
+    def __init__(self, endpoint: TcpAddress, tls: Callable[[str], TlsSession] | None) -> None:
         self.endpoint = endpoint
         self.token: str | None = None
         self.channel = GrpcChannel(
-            TcpAddress(endpoint.host, endpoint.port, secure=tls is not None),
+            endpoint,
             tls=None if tls is None else lambda: tls(endpoint.host),
             keepalive=_KEEPALIVE,
             connect_timeout=ATTEMPT_SECONDS,
         )
 
+    async def unary(self, method: str, request: Message, kind: type[M], seconds: float) -> M:
+        return await self.channel.unary(
+            _SERVICES + method, request, kind, time_limit=seconds, metadata=self._metadata, limit=MAX_RESPONSE
+        )
+
+    def call(
+        self, method: str, seconds: float, metadata: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[ClientCall]:
+        return self.channel.call(
+            _SERVICES + method, metadata={**self._metadata, **(metadata or {})}, time_limit=seconds
+        )
+
     @property
-    def metadata(self) -> Mapping[str, str]:
+    def _metadata(self) -> Mapping[str, str]:
         return {} if self.token is None else {"token": self.token}
 
     async def prepare(self, credentials: EtcdCredentials | None, seconds: float) -> None:
@@ -85,14 +103,13 @@ class EtcdMember:
             raise CallFailed(Status.DEADLINE_EXCEEDED, f"no connection within {seconds:.2g} s") from error
         if credentials is not None and self.token is None:
             request = AuthenticateRequest(name=credentials.user, password=credentials.password)
-            path = "/etcdserverpb.Auth/Authenticate"
-            self.token = (await self.channel.unary(path, request, AuthenticateResponse, time_limit=seconds)).token
+            self.token = (await self.unary("Auth/Authenticate", request, AuthenticateResponse, seconds)).token
 
 
 class EtcdMembers:
     def __init__(
         self,
-        endpoints: Sequence[EtcdEndpoint],
+        endpoints: Sequence[TcpAddress],
         tls: Callable[[str], TlsSession] | None,
         credentials: EtcdCredentials | None,
     ) -> None:
@@ -122,21 +139,21 @@ class EtcdMembers:
                 pause = min(2 * pause, _LONGEST_PAUSE)
         raise EtcdUnavailable(f"etcd did not respond within {limit:g} s{failures}", may_be_done=failures.may_be_done)
 
-    async def ask_each(
-        self, call: Callable[[EtcdMember, float], Awaitable[None]], seconds: float
-    ) -> dict[EtcdEndpoint, str]:
-        """Call all members at the same time. Returns for each why it did not respond; empty if it did."""
+    async def call_each(
+        self, call: Callable[[EtcdMember, float], Awaitable[object]], seconds: float
+    ) -> list[StorageMemberStatus]:
+        """Call all members at the same time."""
 
-        async def problem(member: EtcdMember) -> str:
+        async def status(member: EtcdMember) -> StorageMemberStatus:
+            problem = ""
             try:
                 await self._attempt_one(member, call, seconds, _Failures())
             except CallFailed as failure:
-                is_response = failure.status not in _TRANSIENT  # such as a user without rights
-                return "" if is_response else failure.text
-            return ""
+                if failure.status in _TRANSIENT:  # another one is a response, such as to a user without rights
+                    problem = failure.text
+            return StorageMemberStatus(member.endpoint.authority, problem)
 
-        problems = await asyncio.gather(*map(problem, self._members))
-        return {member.endpoint: text for member, text in zip(self._members, problems, strict=True)}
+        return await asyncio.gather(*map(status, self._members))
 
     async def _attempt_one(
         self,
@@ -177,9 +194,9 @@ class _Failures:
             raise EtcdRejected(text, failure.status, may_be_done=self.may_be_done) from failure
         self.count += 1
         if failure.status is Status.DEADLINE_EXCEEDED:  # an earlier failure is more precise
-            self._texts.setdefault(str(member.endpoint), failure.text)
+            self._texts.setdefault(member.endpoint.authority, failure.text)
         else:
-            self._texts[str(member.endpoint)] = str(failure)
+            self._texts[member.endpoint.authority] = str(failure)
 
     def __str__(self) -> str:
         texts = "; ".join(f"{endpoint}: {text}" for endpoint, text in self._texts.items())

@@ -5,24 +5,20 @@ key.
 """
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import msgspec
 
 from ankaios.storage.core.etcd_layout import KeySpace, range_end
 from ankaios.storage.core.etcd_transactions import put_key
-from ankaios.storage.etcd.etcd_client import EtcdClient
+from ankaios.storage.etcd.etcd_client import READ_LIMIT, RETRY_SECONDS, EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdUnavailable
 from ankaios.storage.leader_election import Candidate
 from ankaios.storage.pb.etcd_api_pb2 import KeyValue, RangeRequest, TxnRequest
 from ankaios.storage.server_registry import LeaderInfo, PublishedServer, StorageMemberStatus
-from ankaios.storage.state_store import StorageFailed
 
 LEASE_SECONDS = 10
-_LIMIT, _REVOKE_LIMIT, _MEMBER_LIMIT = 5.0, 1.0, 2.0
-_RETRY_SECONDS = 0.5
+_MEMBER_LIMIT = 2.0
 
 
 class EtcdRegistry:
@@ -38,35 +34,32 @@ class EtcdRegistry:
         is_first = True
         while True:
             try:
-                response = await self._client.range(RangeRequest(key=self._leader), _LIMIT)
+                response = await self._client.read(self._leader)
             except EtcdUnavailable:
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             found = _leader_info(response.kvs[0]) if response.kvs else None
             if is_first or found != current:
                 current, is_first = found, False
                 yield found
-            await self._client.wait_for_change(self._leader, response.header.revision, _LIMIT)
+            await self._client.wait_for_change(self._leader, response.header.revision, READ_LIMIT)
 
     async def publish(self, value: bytes) -> None:
-        if self._lease == 0 or await self._client.renew_lease(self._lease, _LIMIT, _LIMIT) <= 0:
-            self._lease = secrets.randbits(62) | 1
-            await self._client.grant_lease(self._lease, LEASE_SECONDS, _LIMIT)
-        await self._client.txn(TxnRequest(success=[put_key(self._key, value, self._lease)]), _LIMIT)
+        if self._lease == 0 or await self._client.renew_lease(self._lease, READ_LIMIT, READ_LIMIT) <= 0:
+            self._lease, _ = await self._client.grant_lease(LEASE_SECONDS, READ_LIMIT)
+        await self._client.txn(TxnRequest(success=[put_key(self._key, value, self._lease)]), READ_LIMIT)
 
     async def read(self) -> list[PublishedServer]:
         request = RangeRequest(key=self._all, range_end=range_end(self._all))
-        response = await self._client.range(request, _LIMIT)
+        response = await self._client.range(request, READ_LIMIT)
         return [PublishedServer(pair.value, pair.mod_revision) for pair in response.kvs]
 
     async def members(self) -> list[StorageMemberStatus]:
-        problems = await self._client.member_problems(_MEMBER_LIMIT)
-        return [StorageMemberStatus(str(endpoint), problem) for endpoint, problem in problems.items()]
+        return await self._client.member_statuses(_MEMBER_LIMIT)
 
     async def close(self) -> None:
         if self._lease:
-            with suppress(StorageFailed):  # otherwise it expires
-                await self._client.revoke_lease(self._lease, _REVOKE_LIMIT)
+            await self._client.revoke_lease(self._lease)
             self._lease = 0
 
 

@@ -24,7 +24,7 @@ from ankaios.storage.core.etcd_layout import (
 )
 from ankaios.storage.core.etcd_transactions import JournalHeader
 from ankaios.storage.etcd.compaction import HistoryCompactor
-from ankaios.storage.etcd.etcd_client import EtcdClient
+from ankaios.storage.etcd.etcd_client import READ_LIMIT, EtcdClient
 from ankaios.storage.etcd.etcd_reader import read_pairs
 from ankaios.storage.etcd.guarded_writer import GuardedWriter
 from ankaios.storage.leader_election import LeaderElection, Leadership
@@ -40,7 +40,6 @@ from ankaios.storage.state_store import (
     StoreStatus,
 )
 
-_STATUS_LIMIT = 5.0
 _WRITES_AT_ONCE = 4
 
 
@@ -90,7 +89,7 @@ class EtcdStore:
         self._session = await self._begin(leadership, pairs, pairs_after, unfinished, content.last_revision)
         unknown, self._unknown = self._unknown, None
         with suppress(StorageFailed):
-            self._size = (await self._client.status(_STATUS_LIMIT)).dbSize
+            self._size = (await self._client.status(READ_LIMIT)).dbSize
         return Stored(
             content.entries,
             tuple(content.revisions[number] for number in sorted(content.revisions)),
@@ -223,7 +222,7 @@ class EtcdStore:
     async def check(self) -> None:
         try:
             await self._write(self._opened(), [transactions.put_key(self._keys.format, FORMAT)])
-            status = await self._client.status(_STATUS_LIMIT)
+            status = await self._client.status(READ_LIMIT)
         except StorageFailed as failure:
             self._problem = str(failure)
             raise

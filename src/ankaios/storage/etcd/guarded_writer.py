@@ -6,7 +6,7 @@ nothing; the leadership decides how long it is tried.
 
 import asyncio
 
-from ankaios.storage.core.etcd_transactions import CommitOutcome, commit_outcome, is_leader
+from ankaios.storage.core.etcd_transactions import is_committed, is_leader
 from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdRejected, EtcdUnavailable
 from ankaios.storage.leader_election import Leadership
@@ -37,11 +37,12 @@ class GuardedWriter:
 
     async def commit(self, request: TxnRequest, after: bytes) -> None:
         """Execute a commit exactly once, or raise what is known about it."""
-        outcome = commit_outcome(await self._send(request), self.leadership.term, after)
-        if outcome is CommitOutcome.NOT_LEADER:
+        response = await self._send(request)
+        if is_committed(response, after):
+            return
+        if not is_leader(response, self.leadership.term):
             raise self._deposed()
-        if outcome is CommitOutcome.CONFLICT:
-            raise CommitUnknown("the state in etcd was changed by another program; it has to be loaded again")
+        raise CommitUnknown("the state in etcd was changed by another program; it has to be loaded again")
 
     def _deposed(self) -> NotLeader:
         self.leadership.end("another server has become the leader")

@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
-from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, entry_set, row_checksum
+from ankaios.storage.core.content_summary import RECORDS, REVISIONS, ContentSummary, entry_set, row_checksum
 from ankaios.storage.core.recovery import DatabaseContent
 from ankaios.storage.sqlite.schema import SUMMARY, VERSION, intact_schema, read_schema
 from ankaios.storage.state_store import EntryKey, StorageFailed
 
-RECORDS = "record"
 _MAX_PROBLEMS, _MAX_PROBLEM_SIZE = 5, 200
 # These state that the database cannot be used now, not that its content is damaged.
 _NOT_DAMAGE = frozenset(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ankaios.storage.core.content_summary import REVISIONS, ContentSummary, SetDigest, entry_set, row_checksum
+from ankaios.storage.core.content_summary import ConfirmedCommit, ContentSummary, SetDigest
 from ankaios.storage.core.encoding import WriteSet
 from ankaios.storage.core.recovery import DatabaseContent, content_digests
-from ankaios.storage.sqlite.content_reader import RECORDS
+from ankaios.storage.sqlite.rows import record_rows, state_rows
 from ankaios.storage.sqlite.schema import APPLICATION_ID, VERSION, migrate, read_summary, write_summary
 from ankaios.storage.sqlite.store_files import restrict_mode
 
@@ -52,61 +52,24 @@ class SqliteDatabase:
         """One transaction, one fsync."""
         with self._transaction():
             sets = dict(self.summary.sets)
-            for key, value in writes.entries.items():
-                _apply(sets, entry_set(key.kind), *self._write_entry(key.kind, key.name, value))
-            for number, value in writes.revisions.items():
-                _apply(sets, REVISIONS, *self._write_revision(number, value))
+            for row, value in state_rows(writes.entries, writes.revisions):
+                old = row.stored_checksum(self._connection)
+                new = row.write(self._connection, value)
+                sets[row.set_name] = sets.get(row.set_name, SetDigest()).replaced(old, new)
             last = max(self.summary.last_revision, writes.last_revision)
             after = replace(self.summary, sequence=self.summary.sequence + 1, last_revision=last, sets=sets)
             write_summary(self._connection, after)
         self.summary = after
-
-    def _write_entry(self, kind: str, name: str, value: bytes | None) -> tuple[int | None, int | None]:
-        """Return the checksums of the row before and after."""
-        old = self._checksum("SELECT checksum FROM entry WHERE kind = ? AND name = ?", kind, name)
-        if value is None:
-            self._connection.execute("DELETE FROM entry WHERE kind = ? AND name = ?", (kind, name))
-            return old, None
-        new = row_checksum(entry_set(kind), name, value)
-        self._connection.execute(
-            "INSERT INTO entry VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
-            (kind, name, value, new),
-        )
-        return old, new
-
-    def _write_revision(self, number: int, value: bytes | None) -> tuple[int | None, int | None]:
-        old = self._checksum("SELECT checksum FROM revision WHERE number = ?", number)
-        if value is None:
-            self._connection.execute("DELETE FROM revision WHERE number = ?", (number,))
-            return old, None
-        new = row_checksum(REVISIONS, str(number), value)
-        self._connection.execute("INSERT OR REPLACE INTO revision VALUES (?, ?, ?)", (number, value, new))
-        return old, new
-
-    def _checksum(self, query: str, *key: str | int) -> int | None:
-        row = self._connection.execute(query, key).fetchone()
-        return None if row is None else int(row[0])
 
     def save_records(self, records: Mapping[str, bytes | None]) -> None:
         """Without fsync: records may be lost in a power failure, the state may not."""
         self._connection.execute("PRAGMA synchronous = NORMAL")
         try:
             with self._transaction():
-                for name, value in records.items():
-                    self._write_record(name, value)
+                for row, value in record_rows(records):
+                    row.write(self._connection, value)
         finally:
             self._connection.execute("PRAGMA synchronous = FULL")
-
-    def _write_record(self, name: str, value: bytes | None) -> None:
-        if value is None:
-            self._connection.execute("DELETE FROM record WHERE name = ?", (name,))
-            return
-        self._connection.execute(
-            "INSERT INTO record VALUES (?, ?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
-            (name, value, row_checksum(RECORDS, name, value)),
-        )
 
     def probe(self) -> None:
         """Write the summary again. It also overwrites what a failed commit may have left in the WAL."""
@@ -136,47 +99,23 @@ class SqliteDatabase:
             raise
 
 
-def _apply(sets: dict[str, SetDigest], name: str, old: int | None, new: int | None) -> None:
-    sets[name] = sets.get(name, SetDigest()).replaced(old, new)
-
-
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
 
 
-def create_database(
-    path: Path, content: DatabaseContent, store: str, sequence: int, last_revision: int
-) -> ContentSummary:
-    """Create a complete database with one transaction; an incomplete one has no summary."""
+def create_database(path: Path, content: DatabaseContent, last: ConfirmedCommit) -> None:
+    """Create a complete database with one transaction; an incomplete one has no summary. Numbers continue at `last`."""
     restrict_mode(path)
-    summary = ContentSummary(store, VERSION, sequence, last_revision, content_digests(content))
+    summary = ContentSummary(last.store, VERSION, last.sequence, last.revision, content_digests(content))
     connection = _connect(path)
     try:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         migrate(connection, 0)
-        _insert(connection, content)
+        for row, value in (*state_rows(content.entries, content.revisions), *record_rows(content.records)):
+            row.write(connection, value)
         write_summary(connection, summary)
         connection.execute("COMMIT")
     finally:
         connection.close()
-    return summary
-
-
-def _insert(connection: sqlite3.Connection, content: DatabaseContent) -> None:
-    connection.executemany(
-        "INSERT INTO entry VALUES (?, ?, ?, ?)",
-        (
-            (key.kind, key.name, value, row_checksum(entry_set(key.kind), key.name, value))
-            for key, value in content.entries.items()
-        ),
-    )
-    connection.executemany(
-        "INSERT INTO revision VALUES (?, ?, ?)",
-        ((number, value, row_checksum(REVISIONS, str(number), value)) for number, value in content.revisions.items()),
-    )
-    connection.executemany(
-        "INSERT INTO record VALUES (?, ?, ?)",
-        ((name, value, row_checksum(RECORDS, name, value)) for name, value in content.records.items()),
-    )

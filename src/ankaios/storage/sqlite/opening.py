@@ -14,9 +14,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ankaios.storage.core.content_summary import ContentSummary
+from ankaios.storage.core.content_summary import ConfirmedCommit, ContentSummary
 from ankaios.storage.core.encoding import decode_value, encode_value
-from ankaios.storage.core.recovery import ConfirmedCommit, DatabaseContent, problem_of, restore_content
+from ankaios.storage.core.recovery import DatabaseContent, problem_of, restore_content
 from ankaios.storage.core.unconfirmed_loss import LOSS_KEY, loss_after
 from ankaios.storage.sqlite.backup import copied_summary, new_store_id
 from ankaios.storage.sqlite.content_reader import read_content
@@ -79,22 +79,22 @@ class _Opening:
 
     def _create(self, head: ConfirmedCommit | None) -> tuple[DatabaseContent, RecoveryReport | None]:
         """A database that was removed on purpose starts empty; the numbers of commits continue."""
-        content, report, sequence, revision = DatabaseContent(), None, 0, 0
+        content, report, last = DatabaseContent(), None, ConfirmedCommit(new_store_id(), 0, 0)
         head = head or self._head_of_copy()
         if head is not None and head.sequence > 0:
             lost = (f"the state of commit {head.sequence}, revision {head.revision}",)
             problem = f"the database '{self.files.database}' is missing{self._keep_copy()}"
             report = RecoveryReport(problem, lost)
             _log.warning("Creating '%s': %s", self.files.database, report)
-            content, sequence, revision = _with_loss(content, report), head.sequence, head.revision
-        self._write_replacement(content, new_store_id(), sequence, revision)
+            content, last = _with_loss(content, report), replace(head, store=last.store)
+        self._write_replacement(content, last)
         self._activate_replacement()
         return read_content(self.files.database), report
 
     def _head_of_copy(self) -> ConfirmedCommit | None:
         """The copy proves that there was a state, even if all other files are missing."""
         summary = copied_summary(self.files.copy)
-        return None if summary is None else ConfirmedCommit(summary.store, summary.sequence, summary.last_revision)
+        return None if summary is None else summary.commit
 
     def _keep_copy(self) -> str:
         """Rename the copy, which is replaced when the new database is copied. Returns where it is, for a report."""
@@ -137,7 +137,8 @@ class _Opening:
         restored = restore_content(damaged, self._copy(damaged, head), head)
         report = RecoveryReport(problem, restored.lost, str(self.files.damaged(self._now)))
         content = _with_loss(restored.content, report)
-        self._write_replacement(content, _identity(damaged, head), restored.sequence, restored.last_revision)
+        last = ConfirmedCommit(_identity(damaged, head), restored.sequence, restored.last_revision)
+        self._write_replacement(content, last)
         _log.warning("Repairing '%s': %s", self.files.database, report)
         self._keep_damaged()
         self._activate_replacement()
@@ -151,10 +152,10 @@ class _Opening:
         same_store = copy.summary is not None and copy.summary.store == _identity(damaged, head, copy.summary.store)
         return copy if same_store and problem_of(copy, None) is None else None
 
-    def _write_replacement(self, content: DatabaseContent, store: str, sequence: int, last_revision: int) -> None:
+    def _write_replacement(self, content: DatabaseContent, last: ConfirmedCommit) -> None:
         with translated_os_errors("remove", self.files.replacement):
             self.files.replacement.unlink(missing_ok=True)
-        create_database(self.files.replacement, content, store, sequence, last_revision)
+        create_database(self.files.replacement, content, last)
 
     def _keep_damaged(self) -> Path:
         kept_as = self.files.damaged(self._now)

@@ -7,13 +7,13 @@ thread.
 
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 from ankaios.storage.core.content_summary import ContentSummary
 from ankaios.storage.core.encoding import WriteSet, decode_revision, decode_value
-from ankaios.storage.core.recovery import ConfirmedCommit
 from ankaios.storage.sqlite.content_reader import is_damage
 from ankaios.storage.sqlite.database import SqliteDatabase
 from ankaios.storage.sqlite.opening import open_files
@@ -47,11 +47,9 @@ class SqliteSession:
         self._close_database()
         prepare_directory(self.files.database)
         self._lock.acquire()
-        try:
+        with self._translated_errors("open"):
             content, report = open_files(self.files, now)
             self._database = SqliteDatabase(self.files.database)
-        except sqlite3.Error as error:
-            raise StorageFailed(f"cannot open '{self.files.database}': {error}") from error
         self._confirm()
         return Stored(
             entries={key: decode_value(value) for key, value in content.entries.items()},
@@ -70,6 +68,13 @@ class SqliteSession:
         except sqlite3.Error as error:
             self._find_out_result(error)
         self._confirm()
+
+    @contextmanager
+    def _translated_errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StorageFailed(f"cannot {action} '{self.files.database}': {error}") from error
 
     def _opened(self) -> SqliteDatabase:
         if self._database is None:
@@ -100,23 +105,18 @@ class SqliteSession:
 
     def _confirm(self) -> None:
         """Write down the last commit outside of the database. If that fails, the commit is still valid."""
-        summary = self._opened().summary
         try:
-            write_head(self.files.head, ConfirmedCommit(summary.store, summary.sequence, summary.last_revision))
+            write_head(self.files.head, self._opened().summary.commit)
         except StorageFailed as failure:
             _log.warning("%s", failure)
 
     def save_records(self, records: Mapping[str, bytes | None]) -> None:
-        try:
+        with self._translated_errors("write records to"):
             self._opened().save_records(records)
-        except sqlite3.Error as error:
-            raise StorageFailed(f"cannot write records to '{self.files.database}': {error}") from error
 
     def probe(self) -> None:
-        try:
+        with self._translated_errors("write to"):
             self._opened().probe()
-        except sqlite3.Error as error:
-            raise StorageFailed(f"cannot write to '{self.files.database}': {error}") from error
 
     def size(self) -> int:
         return sum(path.stat().st_size for path in (self.files.database, self.files.wal) if path.exists())

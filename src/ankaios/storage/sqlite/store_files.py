@@ -12,46 +12,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from ankaios.common.trusted_path import untrusted_part
-from ankaios.storage.core.content_summary import row_checksum
-from ankaios.storage.core.recovery import ConfirmedCommit
+from ankaios.storage.core.content_summary import ConfirmedCommit, row_checksum
 from ankaios.storage.state_store import StorageFailed
 
 _FILE_MODE, _DIRECTORY_MODE = 0o600, 0o700
 _HEAD = "head"
 
 
-class StoreFiles(Struct, frozen=True):
-    """The names of all files of one store."""
+class StoreFiles:
+    """The names of all files of one store. `replacement` is the complete database that replaces a damaged one."""
 
-    database: Path
-
-    @property
-    def wal(self) -> Path:
-        return self._with("-wal")
-
-    @property
-    def shared_memory(self) -> Path:
-        return self._with("-shm")
-
-    @property
-    def lock(self) -> Path:
-        return self._with(".lock")
-
-    @property
-    def head(self) -> Path:
-        return self._with(".head")
-
-    @property
-    def copy(self) -> Path:
-        return self._with(".copy")
-
-    @property
-    def replacement(self) -> Path:
-        """The complete database that takes the place of a damaged one."""
-        return self._with(".new")
+    def __init__(self, database: Path) -> None:
+        self.database = database
+        self.wal = self._with("-wal")
+        self.shared_memory = self._with("-shm")
+        self.lock = self._with(".lock")
+        self.head = self._with(".head")
+        self.copy = self._with(".copy")
+        self.replacement = self._with(".new")
 
     def _with(self, suffix: str) -> Path:
         return self.database.with_name(self.database.name + suffix)

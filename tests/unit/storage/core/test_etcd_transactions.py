@@ -5,17 +5,16 @@ from ankaios.storage.core.etcd_layout import CHUNK_SIZE, FORMAT, KeySpace, split
 from ankaios.storage.core.etcd_transactions import (
     MAX_BYTES,
     MAX_OPERATIONS,
-    CommitOutcome,
     JournalHeader,
     apply_operations,
     cleared_journal,
-    commit_outcome,
     commit_transaction,
     decode_part,
     delete_keys,
     encode_parts,
     found_journal,
     get_key,
+    is_committed,
     is_leader,
     journal_transaction,
     key_operations,
@@ -149,18 +148,20 @@ LEADER, OTHER_LEADER = KeyValue(create_revision=TERM), KeyValue(create_revision=
 AFTER, BEFORE = KeyValue(value=b"after"), KeyValue(value=b"before")
 
 
-def test_the_outcome_of_a_commit_is_known_from_the_response() -> None:
-    assert commit_outcome(TxnResponse(succeeded=True), TERM, b"after") is CommitOutcome.STORED
-    assert commit_outcome(found(LEADER, AFTER), TERM, b"after") is CommitOutcome.STORED
-    assert commit_outcome(found(OTHER_LEADER, AFTER), TERM, b"after") is CommitOutcome.STORED
-    assert commit_outcome(found(OTHER_LEADER, BEFORE), TERM, b"after") is CommitOutcome.NOT_LEADER
-    assert commit_outcome(found(None, None), TERM, b"after") is CommitOutcome.NOT_LEADER
-    assert commit_outcome(found(LEADER, BEFORE), TERM, b"after") is CommitOutcome.CONFLICT
+def test_the_response_shows_whether_a_commit_is_stored() -> None:
+    assert is_committed(TxnResponse(succeeded=True), b"after")
+    assert is_committed(found(LEADER, AFTER), b"after")
+    assert is_committed(found(OTHER_LEADER, AFTER), b"after")
+    assert not is_committed(found(OTHER_LEADER, BEFORE), b"after")
+    assert not is_committed(found(None, None), b"after")
+    assert not is_committed(found(LEADER, BEFORE), b"after")
 
 
 def test_a_failed_guard_shows_whether_this_server_leads() -> None:
     assert is_leader(TxnResponse(succeeded=True), TERM)
     assert is_leader(found(LEADER), TERM)
+    assert is_leader(found(LEADER, BEFORE), TERM)
+    assert not is_leader(found(None, None), TERM)
     assert not is_leader(found(OTHER_LEADER), TERM)
     assert not is_leader(found(None), TERM)
 

@@ -2,10 +2,9 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from ankaios.storage.core.content_summary import ContentSummary
+from ankaios.storage.core.content_summary import ConfirmedCommit, ContentSummary
 from ankaios.storage.core.encoding import write_set
 from ankaios.storage.core.recovery import (
-    ConfirmedCommit,
     DatabaseContent,
     content_digests,
     incomplete_sets,
