@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ankaios.common.errors import Fatal
+from ankaios.common.growing_delay import growing_delay
 
 FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
 MAX_REASON = 500
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 
 def restart_delay(failures: int) -> float:
     """Return the seconds until work is restarted after this number of failures in a row."""
-    return float(min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(failures - 1, 20)))
+    return growing_delay(failures, FIRST_DELAY, LONGEST_DELAY)
 
 
 def failures_in_a_row(before: int, lasted: float) -> int:
