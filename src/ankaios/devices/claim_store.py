@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
+from ankaios.common.file_replacement import remove_drafts, replace_file
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
-from ankaios.devices.checked_file import checked_text, read_checked, remove_drafts, replace_file
+from ankaios.devices.checked_file import checked_text, read_checked
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
 from ankaios.devices.core.inventory import Instance
 from ankaios.devices.core.slot_ledger import Claim, Slot
@@ -93,7 +94,7 @@ class ClaimStore:
     def save(self, record: ClaimRecord) -> None:
         path = self._claims_path(record.owner)
         try:
-            replace_file(path, record_to_json(record), 0o600)
+            replace_file(path, record_to_json(record).encode(), 0o600)
         except OSError as error:
             raise Unavailable(f"cannot keep the claims of '{record.owner}' in '{path}': {error}") from error
 
@@ -111,7 +112,7 @@ class ClaimStore:
         text = devices_file_text(owner, complete, allocated)
         try:
             if not _has_content(path, text):
-                replace_file(path, text, 0o444)
+                replace_file(path, text.encode(), 0o444)
         except OSError as error:
             raise Unavailable(f"cannot write the devices file '{path}': {error}") from error
         return complete

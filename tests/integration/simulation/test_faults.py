@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from ankaios.agent.core.followed_state import FollowedState
+from ankaios.common.file_replacement import replace_file
 from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
 from ankaios.simulation.determinism import seeded
@@ -65,7 +66,7 @@ def test_only_processes_of_the_host_notice_its_full_disk(tmp_path: Path) -> None
 
     async def program() -> None:
         try:
-            (tmp_path / "file").write_bytes(b"x")
+            replace_file(tmp_path / "file", b"x", 0o600)
             failures.append(None)
         except OSError as error:
             failures.append(error.errno)
