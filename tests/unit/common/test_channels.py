@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ankaios.common.channels import Channel, ChannelClosed, FromServerChannel, ToServerChannel
+from ankaios.common.channels import Channel, ChannelClosed, ToServerChannel
 from ankaios.common.messages import (
     AgentGone,
     BroadcastLogsCancel,
@@ -29,7 +29,7 @@ async def test_messages_to_the_server_arrive_in_order() -> None:
 
 async def test_messages_from_the_server_arrive_in_order() -> None:
     """[utest->swdd~from-server-channel~1]"""
-    channel: FromServerChannel = Channel(3)
+    channel: Channel[FromServerMessage] = Channel(3)
     sent: list[FromServerMessage] = [
         Respond(error_response("a@b", "x")),
         ToAgent("a", FromServer()),

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ankaios.common.errors import Rejected
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.record_conversion import record_from_pb, record_to_pb
+from ankaios.common.proto_conversion import record_from_pb, record_to_pb
 from ankaios.common.state_records import StateRecord, StateRecords
 from ankaios.server.core.causes import CauseFacts, explain
 from ankaios.server.core.replies import MAX_OPEN_REQUESTS, refuse, refuse_too_many
