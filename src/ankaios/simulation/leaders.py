@@ -34,7 +34,6 @@ class ObservedLeaders:
         self._report = report
         self._note = note
         self._granted: list[_Granted] = []
-        self.terms = 0
 
     def replaced(self) -> list[tuple[Any, str, Any]]:
         """What has to be replaced while the simulation runs."""
@@ -55,7 +54,6 @@ class ObservedLeaders:
     def _leads(self, leadership: Leadership) -> None:
         process = current_process()
         assert process is not None, "only servers lead"
-        self.terms += 1
         self._note(process.host, f"leads with term {leadership.term}")
         for other in self._granted:
             if other.leadership.term >= leadership.term:

@@ -12,7 +12,7 @@ import errno
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from random import Random
 from typing import Any, cast
@@ -22,6 +22,7 @@ from ankaios.simulation.virtual_time import SimulatedProcess, VirtualTimeLoop, c
 
 # Seconds after which an attempt to connect to a host that does not answer ends.
 CONNECT_PATIENCE = 60.0
+_SHORTEST_DELAY, USUAL_DELAY = 0.0002, 0.002  # seconds that a piece of data takes
 OUTSIDE = "operator"  # the host of code that runs in no simulated process
 
 
@@ -31,7 +32,7 @@ class SimulatedNetwork:
     def __init__(self, loop: VirtualTimeLoop, random: Random) -> None:
         self._loop = loop
         self._random = random
-        self.shortest_delay, self.longest_delay = 0.0002, 0.002
+        self.longest_delay = USUAL_DELAY
         self._listeners: dict[tuple[str, int], SimulatedListeningSocket] = {}
         self._pairs: list[_Pair] = []
         self._blocked: set[frozenset[str]] = set()
@@ -43,16 +44,15 @@ class SimulatedNetwork:
         loop.network = self
 
     def delay(self) -> float:
-        return self._random.uniform(self.shortest_delay, self.longest_delay)
+        return self._random.uniform(_SHORTEST_DELAY, self.longest_delay)
 
     # --- faults ---
 
     def block(self, one: str, other: str) -> None:
         """Nothing passes between two hosts until `unblock`; the streams between them stay."""
         self._blocked.add(frozenset((one, other)))
-        for pair in self._pairs:
-            if pair.hosts == {one, other}:
-                pair.resume_pings()
+        for pair in self._pairs_of(one, other):
+            pair.resume_pings()
 
     def unblock(self, one: str, other: str) -> None:
         self._blocked.discard(frozenset((one, other)))
@@ -65,35 +65,26 @@ class SimulatedNetwork:
     def stall(self, one: str, other: str, seconds: float) -> None:
         """What is sent between two hosts arrives after this time, even if its sender closes the connection."""
         self._stalled_until[frozenset((one, other))] = self._loop.time() + seconds
-        for pair in self._pairs:
-            if pair.hosts == {one, other}:
-                pair.resume_pings()
+        for pair in self._pairs_of(one, other):
+            pair.resume_pings()
 
     def stalled_until(self, one: str, other: str) -> float:
         """The end of a stall, which may be in the past."""
         return self._stalled_until.get(frozenset((one, other)), 0.0) if self._stalled_until else 0.0
 
-    def cut(self, one: str, other: str) -> int:
-        """Break all connections between two hosts; both sides notice. Return how many there were."""
-        found = [pair for pair in self._pairs if pair.hosts == {one, other}]
-        for pair in found:
+    def cut(self, one: str, other: str) -> None:
+        """Break all connections between two hosts; both sides notice."""
+        for pair in self._pairs_of(one, other):
             pair.reset("connection reset by the network")
-        return len(found)
 
     def silence(self, one: str, other: str) -> None:
         """The connections between two hosts become half-open: nothing passes, no side notices, new ones work."""
-        for pair in [pair for pair in self._pairs if pair.hosts == {one, other}]:
-            pair.resume_pings()
-            pair.silence()
-            self._pairs.remove(pair)
+        self._silence(self._pairs_of(one, other))
 
     def power_off(self, host: str) -> None:
         """The host does not answer any more, and its peers do not notice."""
         self._silent_hosts.add(host)
-        for pair in [pair for pair in self._pairs if host in pair.hosts]:
-            pair.resume_pings()
-            pair.silence()
-            self._pairs.remove(pair)
+        self._silence([pair for pair in self._pairs if host in pair.hosts])
         self._listeners = {key: it for key, it in self._listeners.items() if key[0] != host}
 
     def power_on(self, host: str) -> None:
@@ -113,6 +104,15 @@ class SimulatedNetwork:
     def _resume(self) -> None:
         for pair in list(self._pairs):
             pair.resume()
+
+    def _pairs_of(self, one: str, other: str) -> list[_Pair]:
+        return [pair for pair in self._pairs if pair.hosts == {one, other}]
+
+    def _silence(self, pairs: Iterable[_Pair]) -> None:
+        for pair in pairs:
+            pair.resume_pings()
+            pair.silence()
+            self._pairs.remove(pair)
 
     # --- used by programs and the loop ---
 

@@ -24,14 +24,13 @@ from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server_targets import ServerTargets, server_urls
+from ankaios.storage.state_store import UNKNOWN_TEXT
 
 ANSWER_LIMIT, CONNECT_LIMIT = 10.0, 5.0
 EVENT_DELAY = 5.0
 WATCHED = ("desiredState", "workloadStates")
 
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "unknown"
-# An error of the server that does not say whether the change is stored.
-UNKNOWN_TEXT = "it is not known whether the change is stored"
 
 
 class OperatorChange(Struct):

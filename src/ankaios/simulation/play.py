@@ -28,9 +28,10 @@ from ankaios.simulation.determinism import seeded
 from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
+from ankaios.simulation.network import USUAL_DELAY
 from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, watched_part
 from ankaios.simulation.runtime import RuntimeFaults, SimulatedContainer
-from ankaios.simulation.scenario import Action, Scenario, Workloads
+from ankaios.simulation.scenario import Action, Fault, Scenario, UserAction, Workloads
 from ankaios.simulation.virtual_time import EndlessWork, VirtualTimeLoop
 from ankaios.simulation.workload_requests import WorkloadSubscriber, request_through_fifos
 
@@ -52,7 +53,6 @@ class SimulationResult(Struct):
     record: list[Happening]
     virtual_seconds: float
     operations: Counter[str]
-    converged_after: float
 
 
 def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
@@ -100,15 +100,13 @@ class Player:
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: dict[str, asyncio.Lock] = {}
         self._requests = 0
-        self._converged_after = 0.0
 
     def replaced(self) -> list[tuple[Any, str, Any]]:
         return [*self._disks.replaced(), *self._leaders.replaced()]
 
     def result(self) -> SimulationResult:
         operations = Counter(operation.outcome for operation in self._operator.operations)
-        seconds, converged = self._loop.now, self._converged_after
-        return SimulationResult(self._scenario, self._violations, self._cluster.record, seconds, operations, converged)
+        return SimulationResult(self._scenario, self._violations, self._cluster.record, self._loop.now, operations)
 
     async def run(self) -> None:
         scenario = self._scenario
@@ -132,7 +130,7 @@ class Player:
             self._perform(action)
         await asyncio.sleep(max(0.0, scenario.hours * 3600 - self._loop.now))
         if not self._is_over:
-            self._converged_after = await self._settle()
+            await self._settle()
         if not self._is_over and scenario.storage != "memory":
             await self._check_stored_state()
         self._check_internal_errors()
@@ -188,70 +186,69 @@ class Player:
     def _perform(self, action: Action) -> None:
         self._cluster.note("", f"-- {str(action).strip()}")
         cluster = self._cluster
-        if action.kind in sc.FAULTS and action.kind != sc.CLOCK_JUMP:
+        if action.kind in tuple(Fault) and action.kind != Fault.CLOCK_JUMP:
             self._checks.fault_lasts(action.seconds)
         match action:
-            case Action(_, sc.APPLY, name, version):
+            case Action(_, UserAction.APPLY, name, version):
                 self._begin(self._write(name, version), "an apply")
-            case Action(_, sc.DELETE, name):
+            case Action(_, UserAction.DELETE, name):
                 self._begin(self._write(name, None), "a delete")
-            case Action(_, sc.UNDO, name, version):
+            case Action(_, UserAction.UNDO, name, version):
                 self._begin(self._write_and_undo(name, version), "a rollback")
-            case Action(_, sc.SUBSCRIBE):
+            case Action(_, UserAction.SUBSCRIBE):
                 self._begin(self._subscribe(action.seconds), "a further subscriber")
-            case Action(_, sc.REQUEST, _, config):
+            case Action(_, UserAction.REQUEST, _, config):
                 self._begin(self._request_of_workload(config), "a workload request")
-            case Action(_, sc.KILL_AGENT, node):
+            case Action(_, Fault.KILL_AGENT, node):
                 cluster.kill_agent(node)
                 self._later(action, lambda: cluster.start_agent(node))
-            case Action(_, sc.POWER_NODE, node):
+            case Action(_, Fault.POWER_NODE, node):
                 cluster.power_off_node(node)
                 self._later(action, lambda: cluster.start_agent(node))
-            case Action(_, sc.KILL_SERVER, server):
+            case Action(_, Fault.KILL_SERVER, server):
                 cluster.kill_server(server)
                 self._later(action, lambda: cluster.start_server(server))
-            case Action(_, sc.POWER_SERVER, server):
+            case Action(_, Fault.POWER_SERVER, server):
                 cluster.power_off_server(server)
                 self._later(action, lambda: cluster.start_server(server))
-            case Action(_, sc.CUT | sc.PARTITION | sc.HALF_OPEN | sc.DELAYED):
+            case Action(_, Fault.CUT | Fault.PARTITION | Fault.HALF_OPEN | Fault.DELAYED):
                 for host in self._second_hosts(action):
                     self._disturb_network(action, host)
-            case Action(_, sc.FULL_DISK, host):
+            case Action(_, Fault.FULL_DISK, host):
                 self._disks.fill(host)
                 self._later(action, lambda: self._disks.free(host))
-            case Action(_, sc.SLOW_NETWORK):
+            case Action(_, Fault.SLOW_NETWORK):
                 cluster.network.longest_delay = 0.5
                 self._later(action, self._fast_network)
-            case Action(_, sc.CLOCK_JUMP):
+            case Action(_, Fault.CLOCK_JUMP):
                 self.clock_difference += action.seconds
-            case Action(_, sc.KILL_ETCD, host) if cluster.etcd is not None:
+            case Action(_, Fault.KILL_ETCD, host) if cluster.etcd is not None:
                 etcd = cluster.etcd
                 etcd.kill_member(host)
                 self._later(action, lambda: etcd.start_member(host))
-            case Action(_, sc.CONTAINER_DIES | sc.CONTAINER_REMOVED, name):
+            case Action(_, Fault.CONTAINER_DIES | Fault.CONTAINER_REMOVED, name):
                 self._harm_container(name, action.kind)
-            case Action(_, sc.UNPLUG, node):
+            case Action(_, Fault.UNPLUG, node):
                 self._unplug(node)
                 self._later(action, lambda: self._plug(node))
             case Action(_, kind, node) if node in cluster.nodes:
                 self._disturb_runtime(node, kind, action.seconds)
                 self._later(action, lambda: self._calm_runtime(node))
 
-    def _second_hosts(self, action: Action) -> list[str]:
-        etcd = self._cluster.etcd
-        return etcd.hosts if etcd is not None and action.other == sc.ALL_MEMBERS else [action.other]
+    def _second_hosts(self, action: Action) -> tuple[str, ...]:
+        return sc.MEMBER_HOSTS if action.other == sc.ALL_MEMBERS else (action.other,)
 
     def _disturb_network(self, action: Action, other: str) -> None:
         network, one = self._cluster.network, action.target
         match action.kind:
-            case sc.CUT:
+            case Fault.CUT:
                 network.cut(one, other)
-            case sc.PARTITION:
+            case Fault.PARTITION:
                 network.block(one, other)
                 self._later(action, lambda: network.unblock(one, other))
-            case sc.HALF_OPEN:
+            case Fault.HALF_OPEN:
                 network.silence(one, other)
-            case sc.DELAYED:
+            case Fault.DELAYED:
                 network.stall(one, other, action.seconds)
 
     def _later(self, action: Action, call: object) -> None:
@@ -337,7 +334,7 @@ class Player:
         for node in self._cluster.nodes.values():
             for container in node.containers.running():
                 if container.instance_name.workload == name:
-                    if kind == sc.CONTAINER_DIES:
+                    if kind == Fault.CONTAINER_DIES:
                         node.containers.end(container.id)
                     else:
                         node.containers.remove(container.id)
@@ -346,25 +343,25 @@ class Player:
     def _disturb_runtime(self, node: str, kind: str, seconds: float) -> None:
         faults = self._cluster.nodes[node].containers.faults
         match kind:
-            case sc.RUNTIME_SLOW:
+            case Fault.RUNTIME_SLOW:
                 faults.longest_call = 8.0
-            case sc.RUNTIME_FAILS:
+            case Fault.RUNTIME_FAILS:
                 faults.failure_rate = 1.0 if seconds > _TOTAL_FAILURE else 0.5
-            case sc.RUNTIME_HANGS:
+            case Fault.RUNTIME_HANGS:
                 faults.hangs_until = self._loop.now + seconds
-            case sc.WRONG_STATES:
+            case Fault.WRONG_STATES:
                 faults.wrong_state_rate = 0.2
 
     def _calm_runtime(self, node: str) -> None:
         self._cluster.nodes[node].containers.faults = RuntimeFaults()
 
     def _fast_network(self) -> None:
-        self._cluster.network.longest_delay = 0.002
+        self._cluster.network.longest_delay = USUAL_DELAY
 
     # --- rest ---
 
-    async def _settle(self) -> float:
-        """End all faults, wait for the desired state, and check everything; return the seconds that it took."""
+    async def _settle(self) -> None:
+        """End all faults, wait for the desired state, and check everything."""
         began = self._loop.now
         cluster = self._cluster
         cluster.network.unblock_all()
@@ -384,7 +381,6 @@ class Player:
         for invariant, fault in faults:
             self.violated(invariant, fault)
         await self._check_state()
-        return self._loop.now - began
 
     async def _faults_at_rest(self) -> list[tuple[str, str]]:
         """What is not as it should be yet, with its invariant."""
