@@ -4,11 +4,13 @@ An unset oneof or an unknown number is `Rejected`.
 [impl->swdd~common-conversions-between-ankaios-and-proto~1]
 """
 
+from typing import Any
+
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import ExecutionState, HealthState
 from ankaios.common.pb import ank_base_pb2 as base
 
-_HEALTH: dict[str, base.HealthStatus] = {
+_HEALTH: dict[str, Any] = {
     name.removeprefix("HEALTH_").capitalize(): number for name, number in base.HealthStatus.items()
 }
 _HEALTH_OF: dict[int, str] = {number: word for word, number in _HEALTH.items()}
@@ -23,7 +25,7 @@ def _fields() -> dict[tuple[str, str], tuple[str, int]]:
     return {
         (field.name[0].upper() + field.name[1:], _sub_state(field.name, value.name)): (field.name, value.number)
         for field in base.ExecutionState.DESCRIPTOR.oneofs_by_name["ExecutionStateEnum"].fields
-        for value in field.enum_type.values
+        for value in field.enum_type.values  # type: ignore[union-attr]
     }
 
 

@@ -118,9 +118,7 @@ class SqliteStore:
 
     def _no_response(self, limit: float, is_commit: bool) -> StorageFailed:
         text = f"the disk of '{self._session.files.database}' did not respond for {limit:g} s"
-        return (
-            CommitUnknown(f"{text}; {UNKNOWN_TEXT}") if is_commit else StorageFailed(text)
-        )
+        return CommitUnknown(f"{text}; {UNKNOWN_TEXT}") if is_commit else StorageFailed(text)
 
     def _copy_if_due(self) -> None:
         summary = self._session.summary
