@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from ankaios.common.errors import Rejected
-from ankaios.common.handlebars import TemplateRenderError, TemplateSyntaxError, compile_template, render
+from ankaios.common.handlebars.errors import TemplateRenderError, TemplateSyntaxError
+from ankaios.common.handlebars.template import compile_template
+from tests.unit.common.templates import render
 
 CONTEXT: dict[str, Any] = {
     "port": "8080",

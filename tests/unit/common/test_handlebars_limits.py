@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.handlebars import TemplateRenderError, TemplateSyntaxError, compile_template, render
+from ankaios.common.handlebars.errors import TemplateRenderError, TemplateSyntaxError
+from ankaios.common.handlebars.template import compile_template
+from tests.unit.common.templates import render
 
 HUNDRED: Any = [str(number) for number in range(100)]
 

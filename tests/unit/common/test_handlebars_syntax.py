@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.handlebars import TemplateSyntaxError, compile_template, render
+from ankaios.common.handlebars.errors import TemplateSyntaxError
+from ankaios.common.handlebars.template import compile_template
+from tests.unit.common.templates import render
 
 CONTEXT: dict[str, Any] = {
     "port": "8080",
