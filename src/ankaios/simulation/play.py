@@ -18,8 +18,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ankaios.common.model.state import COMPLETE_STATE
-from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import InstanceName
 from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
@@ -30,7 +28,7 @@ from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.faults import FaultInjector
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
-from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber
+from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, update_request
 from ankaios.simulation.rest import LOOK_INTERVAL, Finding, RestChecks
 from ankaios.simulation.runtime import SimulatedContainer
 from ankaios.simulation.scenario import Action, Fault, Scenario, UserAction, Workloads
@@ -260,11 +258,8 @@ class Player:
         if found is None or found.control_interface is None:
             return
         self._requests += 1
-        state = {"desiredState": {"apiVersion": "v1", "workloads": {}, "configs": {config: str(self._requests)}}}
-        update = base.UpdateStateRequest(
-            newState=COMPLETE_STATE.from_form(state), updateMask=[f"desiredState.configs.{config}"]
-        )
-        request = base.Request(requestId=f"w{self._requests}", updateStateRequest=update)
+        request = update_request({"configs": {config: str(self._requests)}}, f"desiredState.configs.{config}")
+        request.requestId = f"w{self._requests}"
         response = await request_through_fifos(found.control_interface, request)
         outcome = "no response" if response is None else response.WhichOneof("ResponseContent")
         self._cluster.note(sc.MANAGER, f"writes '{config}': {outcome}")

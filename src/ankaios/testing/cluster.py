@@ -16,16 +16,14 @@ from typing import Any, Self, TypeVar
 
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, SUCCEEDED_OK
 from ankaios.common.execution_state_conversion import STATE_WORDS, SUB_STATE_WORDS
-from ankaios.common.manifest import load_manifest
-from ankaios.common.model.state import COMPLETE_STATE
-from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.state_manipulation import get_value
+from ankaios.common.manifest import change_of, load_manifest
+from ankaios.common.state_manipulation import Form, get_value
 from ankaios.common.suggestions import did_you_mean
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
 from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
-from ankaios.simulation.operator import Operator, Subscriber
+from ankaios.simulation.operator import Operator, Subscriber, update_request
 from ankaios.simulation.runtime import SimulatedContainer
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
@@ -121,29 +119,23 @@ class TestCluster:
         Raises `RejectedByServer`, with the reason.
         """
         __tracebackhide__ = True
-        state = load_manifest(_manifest_text(manifest), "the manifest")
-        for workload in state.get("workloads", {}).values():
+        change = change_of([load_manifest(_manifest_text(manifest), "the manifest")], need_agent=False)
+        for workload in change.desired_state.get("workloads", {}).values():
             if (agent := workload.get("agent")) and "{{" not in agent and agent not in self._cluster.nodes:
                 self.add_node(agent)
-        masks = [
-            f"desiredState.{section}.{name}"
-            for section in ("workloads", "configs", "deviceConfigurations")
-            for name in state.get(section, {})
-        ]
-        self._update({"desiredState": state}, masks)
+        self._update(change.desired_state, *change.masks)
 
     def delete(self, workload: str) -> None:
         __tracebackhide__ = True
         known = self.state("desiredState.workloads").get("desiredState", {}).get("workloads", {})
         if workload not in known:
             raise ValueError(did_you_mean("workload", workload, known))
-        self._update({"desiredState": {"apiVersion": "v1", "workloads": {}}}, [f"desiredState.workloads.{workload}"])
+        self._update({}, f"desiredState.workloads.{workload}")
 
-    def _update(self, state: Mapping[str, Any], masks: list[str]) -> None:
+    def _update(self, desired: Form, *masks: str) -> None:
         __tracebackhide__ = True
         self._changed_at = self.now
-        update = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
-        response = self._run(self._operator.request(base.Request(updateStateRequest=update)))
+        response = self._run(self._operator.request(update_request(desired, *masks)))
         if response is None:
             raise RejectedByServer("no server answered within 10 s")
         if response.HasField("error"):
