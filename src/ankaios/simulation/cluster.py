@@ -77,13 +77,11 @@ class ClusterOptions(Struct, frozen=True):
 
 
 class SimulatedCluster:
-    def __init__(
-        self, loop: VirtualTimeLoop, random: Random, folder: Path, options: ClusterOptions, disks: SimulatedDisks
-    ) -> None:
+    def __init__(self, loop: VirtualTimeLoop, random: Random, folder: Path, options: ClusterOptions) -> None:
         self.loop = loop
         self.options = options
         self.network = SimulatedNetwork(loop, random)
-        self.disks = disks
+        self.disks = SimulatedDisks(random)
         self.record: list[Happening] = []
         # Called with each change of a container, before anything else can happen.
         self.observers: list[Callable[[str, SimulatedContainer, str], None]] = []

@@ -24,7 +24,6 @@ from ankaios.simulation import scenario as sc
 from ankaios.simulation.checks import RunningChecks
 from ankaios.simulation.cluster import ClusterOptions, Happening, SimulatedCluster
 from ankaios.simulation.determinism import seeded
-from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.faults import FaultInjector
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
@@ -86,11 +85,9 @@ class Player:
         self._stop_early = stop_early
         self._violations: list[inv.Violation] = []
         self._workloads = Workloads(scenario.nodes)
-        random = Random(scenario.seed)
-        self._disks = SimulatedDisks(random)
         lease = LONG_LEASE if scenario.is_long else SHORT_LEASE
         options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage, lease=lease)
-        self._cluster = SimulatedCluster(loop, random, folder / "hosts", options, self._disks)
+        self._cluster = SimulatedCluster(loop, Random(scenario.seed), folder / "hosts", options)
         self._leaders = ObservedLeaders(partial(self.violated, inv.TERMS), self._cluster.note)
         self._operator = Operator(self._cluster.server_urls)
         self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self.violated)
@@ -103,7 +100,7 @@ class Player:
         self._requests = 0
 
     def replaced(self) -> list[tuple[Any, str, Any]]:
-        return [*self._disks.replaced(), *self._leaders.replaced()]
+        return [*self._cluster.disks.replaced(), *self._leaders.replaced()]
 
     def result(self) -> SimulationResult:
         operations = Counter(operation.outcome for operation in self._operator.operations)

@@ -21,7 +21,6 @@ from ankaios.common.state_manipulation import Form, get_value
 from ankaios.common.suggestions import did_you_mean
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
-from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.operator import Operator, Subscriber, update_request
 from ankaios.simulation.runtime import SimulatedContainer
@@ -57,10 +56,7 @@ class TestCluster:
         self._errors = InternalErrors()
         self._loop.set_exception_handler(self._errors.in_callback)
         options = ClusterOptions(nodes=(), storage=storage, runtimes=RUNTIMES)
-        self._disks = SimulatedDisks(self._random)
-        with self._seeded():
-            folder = Path(self._folder.name) / "hosts"
-            self._cluster = SimulatedCluster(self._loop, self._random, folder, options, self._disks)
+        self._cluster = SimulatedCluster(self._loop, self._random, Path(self._folder.name) / "hosts", options)
         self._operator = Operator(self._cluster.server_urls)
         self._subscriber = Subscriber(self._cluster.server_urls, self._state_changed)
         self._following: asyncio.Task[None] | None = None
@@ -79,7 +75,7 @@ class TestCluster:
         await asyncio.sleep(_START)
 
     def _seeded(self) -> AbstractContextManager[None]:
-        return seeded(self._loop, self._random, others=self._disks.replaced())
+        return seeded(self._loop, self._random, others=self._cluster.disks.replaced())
 
     def _run(self, work: Coroutine[Any, Any, R]) -> R:
         with quiet(self._errors), self._seeded():
