@@ -76,7 +76,7 @@ def hello() -> ToServer:
     return ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION, user="operator"))
 
 
-def update_request(desired: Form, *masks: str) -> base.Request:
+def desired_state_request(desired: Form, *masks: str) -> base.Request:
     """Request to set the parts of the desired state that the masks select."""
     state = COMPLETE_STATE.from_form({"desiredState": {**EMPTY_STATE, **desired}})
     return base.Request(updateStateRequest=base.UpdateStateRequest(newState=state, updateMask=masks))
@@ -95,7 +95,7 @@ class Operator:
         operation = OperatorChange(workload, value, asyncio.get_running_loop().time())
         self.operations.append(operation)
         desired = {"workloads": {} if form is None else {workload: form}}
-        return await self._finish(operation, update_request(desired, f"desiredState.workloads.{workload}"))
+        return await self._finish(operation, desired_state_request(desired, f"desiredState.workloads.{workload}"))
 
     async def undo(self, done: OperatorChange, value: str | None) -> OperatorChange:
         """Roll back to the revision before an accepted change of a workload, which had this version then."""
@@ -118,7 +118,7 @@ class Operator:
     async def configure_devices(self, configurations: Mapping[str, Any]) -> bool:
         """Set the device configurations; return whether that was accepted."""
         desired = {"deviceConfigurations": configurations}
-        response = await self.request(update_request(desired, "desiredState.deviceConfigurations"))
+        response = await self.request(desired_state_request(desired, "desiredState.deviceConfigurations"))
         return response is not None and response.HasField("UpdateStateSuccess")
 
     async def read(self, *masks: str) -> Form | None:

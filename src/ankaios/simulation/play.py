@@ -27,7 +27,7 @@ from ankaios.simulation.determinism import seeded
 from ankaios.simulation.faults import FaultInjector
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
-from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, update_request
+from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, desired_state_request
 from ankaios.simulation.rest import LOOK_INTERVAL, Finding, RestChecks
 from ankaios.simulation.runtime import SimulatedContainer
 from ankaios.simulation.scenario import Action, Fault, Scenario, UserAction, Workloads
@@ -255,7 +255,7 @@ class Player:
         if found is None or found.control_interface is None:
             return
         self._requests += 1
-        request = update_request({"configs": {config: str(self._requests)}}, f"desiredState.configs.{config}")
+        request = desired_state_request({"configs": {config: str(self._requests)}}, f"desiredState.configs.{config}")
         request.requestId = f"w{self._requests}"
         response = await request_through_fifos(found.control_interface, request)
         outcome = "no response" if response is None else response.WhichOneof("ResponseContent")

@@ -22,7 +22,7 @@ from ankaios.common.suggestions import did_you_mean
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
 from ankaios.simulation.isolation import InternalErrors, close, quiet
-from ankaios.simulation.operator import Operator, Subscriber, update_request
+from ankaios.simulation.operator import Operator, Subscriber, desired_state_request
 from ankaios.simulation.runtime import SimulatedContainer
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
@@ -131,7 +131,7 @@ class TestCluster:
     def _update(self, desired: Form, *masks: str) -> None:
         __tracebackhide__ = True
         self._changed_at = self.now
-        response = self._run(self._operator.request(update_request(desired, *masks)))
+        response = self._run(self._operator.request(desired_state_request(desired, *masks)))
         if response is None:
             raise RejectedByServer("no server answered within 10 s")
         if response.HasField("error"):
