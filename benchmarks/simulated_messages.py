@@ -19,6 +19,7 @@ from random import Random
 from ankaios.middleware.traffic import ServerTraffic
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
+from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.operator import ACCEPTED, Operator
 from ankaios.simulation.runtime import RUNTIME_NAME
@@ -83,6 +84,7 @@ async def scenario(cluster: SimulatedCluster, counted: Counted, show: Callable[[
 
 def measure(agents: int) -> float:
     loop, random, counted = VirtualTimeLoop(), Random(1), Counted()
+    disks = SimulatedDisks(random)
     began = time.process_time()
     remember_traffic(counted)
 
@@ -91,14 +93,17 @@ def measure(agents: int) -> float:
         print(f"          {what:22} {messages:8.0f} messages, {size / 1000:9.1f} kB", flush=True)
         return messages
 
-    options = ClusterOptions(nodes=tuple(f"n{number}" for number in range(agents)), manifest=manifest(agents))
-    with tempfile.TemporaryDirectory(prefix="ank-messages-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="ank-messages-") as folder,
+        quiet(InternalErrors()),
+        seeded(loop, random, others=disks.replaced()),
+    ):
         print(f"{agents} agents:", flush=True)
-        cluster = SimulatedCluster(loop, random, Path(folder) / "hosts", options)
-        with quiet(InternalErrors()), seeded(loop, random, others=cluster.disks.replaced()):
-            changed = loop.run_until_complete(scenario(cluster, counted, show))
-            cluster.end()
-            close(loop, Path(folder))
+        options = ClusterOptions(nodes=tuple(f"n{number}" for number in range(agents)), manifest=manifest(agents))
+        cluster = SimulatedCluster(loop, random, Path(folder) / "hosts", options, disks)
+        changed = loop.run_until_complete(scenario(cluster, counted, show))
+        cluster.end()
+        close(loop, Path(folder))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"          computed in {time.process_time() - began:.0f} s of CPU time, {memory:.0f} MiB", flush=True)
     return changed

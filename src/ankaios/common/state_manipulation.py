@@ -96,11 +96,27 @@ def copy_form(form: Any) -> Any:
     return [copy_form(value) for value in form] if isinstance(form, list) else form
 
 
+def expand_wildcards(form: Any, path: Path) -> list[Path]:
+    """Return all existing paths that match the given one; `*` matches every key of a map.
+
+    [impl->swdd~common-state-manipulation-expand-wildcards~1]
+    """
+    found: list[tuple[Path, Any]] = [((), form)]
+    for part in path:
+        found = [
+            ((*prefix, key), value[key])
+            for prefix, value in found
+            if isinstance(value, dict)
+            for key in (value if part == WILDCARD else (part,))
+            if key in value
+        ]
+    return [prefix for prefix, _ in found]
+
+
 class Selection(Struct):
-    """A set of masks that selects the parts of a form that match any of them; `*` matches every key of a map.
+    """A set of masks that selects the parts of a form that match any of them.
 
     The masks are stored as a tree, so that the cost depends on the selected parts, not on the size of the form.
-    [impl->swdd~common-state-manipulation-expand-wildcards~1]
     """
 
     _complete: bool = False

@@ -77,11 +77,13 @@ class ClusterOptions(Struct, frozen=True):
 
 
 class SimulatedCluster:
-    def __init__(self, loop: VirtualTimeLoop, random: Random, folder: Path, options: ClusterOptions) -> None:
+    def __init__(
+        self, loop: VirtualTimeLoop, random: Random, folder: Path, options: ClusterOptions, disks: SimulatedDisks
+    ) -> None:
         self.loop = loop
         self.options = options
         self.network = SimulatedNetwork(loop, random)
-        self.disks = SimulatedDisks(random)
+        self.disks = disks
         self.record: list[Happening] = []
         # Called with each change of a container, before anything else can happen.
         self.observers: list[Callable[[str, SimulatedContainer, str], None]] = []

@@ -24,6 +24,7 @@ from ankaios.simulation import scenario as sc
 from ankaios.simulation.checks import RunningChecks
 from ankaios.simulation.cluster import ClusterOptions, Happening, SimulatedCluster
 from ankaios.simulation.determinism import seeded
+from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.faults import FaultInjector
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
@@ -87,7 +88,8 @@ class Player:
         self._workloads = Workloads(scenario.nodes)
         lease = LONG_LEASE if scenario.is_long else SHORT_LEASE
         options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage, lease=lease)
-        self._cluster = SimulatedCluster(loop, Random(scenario.seed), folder / "hosts", options)
+        random = Random(scenario.seed)
+        self._cluster = SimulatedCluster(loop, random, folder / "hosts", options, SimulatedDisks(random))
         self._leaders = ObservedLeaders(partial(self.violated, inv.TERMS), self._cluster.note)
         self._operator = Operator(self._cluster.server_urls)
         self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self.violated)

@@ -16,13 +16,16 @@ from typing import Any, Self, TypeVar
 
 from ankaios.common.execution_state import FAILED_EXEC_FAILED, SUCCEEDED_OK
 from ankaios.common.execution_state_conversion import STATE_WORDS, SUB_STATE_WORDS
-from ankaios.common.manifest import change_of, load_manifest
-from ankaios.common.state_manipulation import Form, get_value
+from ankaios.common.manifest import load_manifest
+from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.pb import ank_base_pb2 as base
+from ankaios.common.state_manipulation import get_value
 from ankaios.common.suggestions import did_you_mean
 from ankaios.simulation.cluster import ClusterOptions, SimulatedCluster
 from ankaios.simulation.determinism import seeded
+from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.isolation import InternalErrors, close, quiet
-from ankaios.simulation.operator import Operator, Subscriber, desired_state_request
+from ankaios.simulation.operator import Operator, Subscriber
 from ankaios.simulation.runtime import SimulatedContainer
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
@@ -56,7 +59,10 @@ class TestCluster:
         self._errors = InternalErrors()
         self._loop.set_exception_handler(self._errors.in_callback)
         options = ClusterOptions(nodes=(), storage=storage, runtimes=RUNTIMES)
-        self._cluster = SimulatedCluster(self._loop, self._random, Path(self._folder.name) / "hosts", options)
+        self._disks = SimulatedDisks(self._random)
+        with self._seeded():
+            folder = Path(self._folder.name) / "hosts"
+            self._cluster = SimulatedCluster(self._loop, self._random, folder, options, self._disks)
         self._operator = Operator(self._cluster.server_urls)
         self._subscriber = Subscriber(self._cluster.server_urls, self._state_changed)
         self._following: asyncio.Task[None] | None = None
@@ -75,7 +81,7 @@ class TestCluster:
         await asyncio.sleep(_START)
 
     def _seeded(self) -> AbstractContextManager[None]:
-        return seeded(self._loop, self._random, others=self._cluster.disks.replaced())
+        return seeded(self._loop, self._random, others=self._disks.replaced())
 
     def _run(self, work: Coroutine[Any, Any, R]) -> R:
         with quiet(self._errors), self._seeded():
@@ -115,23 +121,29 @@ class TestCluster:
         Raises `RejectedByServer`, with the reason.
         """
         __tracebackhide__ = True
-        change = change_of([load_manifest(_manifest_text(manifest), "the manifest")], need_agent=False)
-        for workload in change.desired_state.get("workloads", {}).values():
+        state = load_manifest(_manifest_text(manifest), "the manifest")
+        for workload in state.get("workloads", {}).values():
             if (agent := workload.get("agent")) and "{{" not in agent and agent not in self._cluster.nodes:
                 self.add_node(agent)
-        self._update(change.desired_state, *change.masks)
+        masks = [
+            f"desiredState.{section}.{name}"
+            for section in ("workloads", "configs", "deviceConfigurations")
+            for name in state.get(section, {})
+        ]
+        self._update({"desiredState": state}, masks)
 
     def delete(self, workload: str) -> None:
         __tracebackhide__ = True
         known = self.state("desiredState.workloads").get("desiredState", {}).get("workloads", {})
         if workload not in known:
             raise ValueError(did_you_mean("workload", workload, known))
-        self._update({}, f"desiredState.workloads.{workload}")
+        self._update({"desiredState": {"apiVersion": "v1", "workloads": {}}}, [f"desiredState.workloads.{workload}"])
 
-    def _update(self, desired: Form, *masks: str) -> None:
+    def _update(self, state: Mapping[str, Any], masks: list[str]) -> None:
         __tracebackhide__ = True
         self._changed_at = self.now
-        response = self._run(self._operator.request(desired_state_request(desired, *masks)))
+        update = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(state), updateMask=masks)
+        response = self._run(self._operator.request(base.Request(updateStateRequest=update)))
         if response is None:
             raise RejectedByServer("no server answered within 10 s")
         if response.HasField("error"):

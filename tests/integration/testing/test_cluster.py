@@ -44,18 +44,6 @@ def test_a_rejected_manifest_raises_with_the_reason(cluster: TestCluster) -> Non
         cluster.apply(cycle)
 
 
-def test_a_manifest_with_a_blank_section_is_applied(cluster: TestCluster) -> None:
-    cluster.apply(TWO + "configs:\n")
-    cluster.advance(5)
-    cluster.workload("web").should_be_running(on="hpc")
-
-
-def test_a_manifest_of_the_deprecated_version_is_applied(cluster: TestCluster) -> None:
-    cluster.apply(TWO.replace("apiVersion: v1", "apiVersion: v0.1"))
-    cluster.advance(5)
-    cluster.workload("web").should_be_running(on="hpc")
-
-
 def test_a_failed_assertion_shows_the_timeline(cluster: TestCluster) -> None:
     cluster.apply(TWO)
     with pytest.raises(AssertionError, match=r"should run on one node\n[\s\S]*Timeline:\n[\s\S]*the agent starts"):
