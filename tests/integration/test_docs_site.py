@@ -65,7 +65,7 @@ def test_the_site_loads_no_external_fonts_or_scripts(site: Path) -> None:
         assert asked.findall(path.read_text()) == [], path.name
 
 
-def test_links_of_the_readme_lead_somewhere() -> None:
+def test_links_of_the_readme_have_targets() -> None:
     links = [link for link in LINK.findall((ROOT / "README.md").read_text()) if not link.startswith("http")]
     assert len(links) > 10
     assert [link for link in links if not (ROOT / link).exists()] == []

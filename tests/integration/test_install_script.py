@@ -69,7 +69,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_without_root_it_names_what_is_missing_and_goes_on(machine: Machine) -> None:
+def test_without_root_it_names_what_is_missing_and_continues(machine: Machine) -> None:
     done = machine.install()
     assert done.returncode == 0, done.stderr
     missing = done.stderr.splitlines()[0].removeprefix("these system packages are missing: ").split()
@@ -89,7 +89,7 @@ def test_root_installs_what_is_missing_and_nothing_else(machine: Machine, tmp_pa
     assert "zsh" not in install.split()
 
 
-def test_a_failing_apt_is_no_reason_to_stop(machine: Machine) -> None:
+def test_a_failing_apt_does_not_stop_the_installation(machine: Machine) -> None:
     machine.program("apt-get", "#!/bin/sh\necho 'no network' >&2\nexit 100\n")
     done = machine.install(user=SUPERUSER)
     assert done.returncode == 0
@@ -115,7 +115,7 @@ def test_an_old_python_is_refused(machine: Machine) -> None:
     assert not (machine.clone / ".venv").exists()
 
 
-def test_the_second_time_there_is_nothing_to_do(machine: Machine) -> None:
+def test_a_second_run_changes_nothing(machine: Machine) -> None:
     machine.install()
     machine.install()
     assert machine.asked == []
@@ -135,7 +135,7 @@ def test_a_clone_that_was_moved_gets_a_new_environment(machine: Machine) -> None
     assert any(line.startswith("-m venv") for line in machine.asked)
 
 
-def test_an_environment_whose_python_was_replaced_is_made_anew(machine: Machine) -> None:
+def test_an_environment_whose_python_was_replaced_is_created_again(machine: Machine) -> None:
     machine.install("product")
     (machine.clone / ".venv/bin/python").write_text("#!/bin/sh\nexit 1\n")
     assert machine.install("product").returncode == 0
@@ -143,14 +143,14 @@ def test_an_environment_whose_python_was_replaced_is_made_anew(machine: Machine)
 
 
 @pytest.mark.parametrize("word", ["--help", "prodcut"])
-def test_words_it_does_not_know_change_nothing(machine: Machine, word: str) -> None:
+def test_unknown_arguments_change_nothing(machine: Machine, word: str) -> None:
     done = machine.install(word)
     assert done.returncode == 1
     assert "usage: " in done.stderr and "product" in done.stderr
     assert not (machine.clone / ".venv").exists()
 
 
-def test_a_package_that_cannot_be_fetched_is_told(machine: Machine) -> None:
+def test_a_package_that_cannot_be_downloaded_is_reported(machine: Machine) -> None:
     machine.program("python3", PYTHON + 'case $3 in install) echo "no such host" >&2; exit 1 ;; esac\n')
     done = machine.install("product")
     assert done.returncode == 1

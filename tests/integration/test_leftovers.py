@@ -33,14 +33,14 @@ def clean_run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_run_that_leaves_nothing_ends_as_its_command_did(tmp_path: Path) -> None:
+def test_a_run_without_leftovers_has_the_exit_code_of_its_command(tmp_path: Path) -> None:
     for code in (0, 3):
         done = clean_run(f'touch "$TMPDIR/file"; exit {code}', tmp_path)
         assert (done.returncode, done.stderr) == (code, "")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_is_told_to_end_tells_all_that_is_waited_for(tmp_path: Path) -> None:
+def test_a_signal_also_ends_the_processes_of_the_command(tmp_path: Path) -> None:
     waiting = "echo ready; sleep 12345"
     with subprocess.Popen(
         [sys.executable, ROOT / "tests/support/clean_run.py", "bash", "-c", waiting],
@@ -65,7 +65,7 @@ def test_temporary_files_go_to_a_folder_that_is_removed(tmp_path: Path) -> None:
     assert not Path(folder).exists()
 
 
-def test_a_process_is_found_even_if_it_hid_everything_it_came_from(tmp_path: Path) -> None:
+def test_a_process_without_session_and_environment_of_the_run_is_found(tmp_path: Path) -> None:
     """Orphaned, in a session of its own, with an empty environment, and said to be elsewhere."""
     done = clean_run("(cd /; setsid env -i sleep 12345 & )", tmp_path)
     assert done.returncode == 1
@@ -74,7 +74,7 @@ def test_a_process_is_found_even_if_it_hid_everything_it_came_from(tmp_path: Pat
     assert not Path(f"/proc/{pid}").exists(), "it was ended"
 
 
-def test_what_just_ends_is_not_left_behind(tmp_path: Path) -> None:
+def test_a_process_that_is_just_ending_is_no_leftover(tmp_path: Path) -> None:
     assert clean_run("(setsid sleep 0.5 &)", tmp_path).returncode == 0
 
 
@@ -85,7 +85,7 @@ def test_a_podman_storage_is_named_and_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_others_do_on_the_machine_meanwhile_does_not_matter(tmp_path: Path) -> None:
+def test_changes_by_other_programs_during_the_run_are_ignored(tmp_path: Path) -> None:
     """A process, a file and a folder of podman that somebody else creates while the run is under way."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     run = f"touch {ready}; until [ -e {go} ]; do sleep 0.05; done"
@@ -115,17 +115,17 @@ def test_a_mount_is_named_and_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_end_by_a_signal_is_told_as_shells_do(tmp_path: Path) -> None:
+def test_a_command_ended_by_a_signal_has_the_exit_code_of_shells(tmp_path: Path) -> None:
     assert clean_run("kill -TERM $$", tmp_path).returncode == 143
 
 
-def test_mounts_and_storage_elsewhere_are_not_of_the_run(tmp_path: Path) -> None:
+def test_mounts_and_storage_outside_of_the_run_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / f"{STORAGE_PREFIX}other").mkdir()
     assert traces_in(tmp_path / "run") == []
 
 
-def test_own_processes_are_known_by_the_folder_in_their_environment(tmp_path: Path) -> None:
+def test_processes_of_the_run_are_identified_by_the_folder_in_their_environment(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "1000"], env={"TMPDIR": f"{tmp_path}/1/deeper"})
     try:
         assert list(processes_of(tmp_path / "1")) == [child.pid]

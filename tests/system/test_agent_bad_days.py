@@ -61,11 +61,11 @@ def apply(cluster: Cluster, manifest: str) -> None:
 
 
 def wait_for_reason(cluster: Cluster, workload: str, state: str, reason: str) -> None:
-    def told() -> bool:
+    def is_reported() -> bool:
         found, info = cluster.states().get(workload, ("", ""))
         return found == state and reason in info
 
-    cluster.wait_until(f"{workload} is {state} because of '{reason}'", told, more=cluster.states)
+    cluster.wait_until(f"{workload} is {state} because of '{reason}'", is_reported, more=cluster.states)
 
 
 def test_a_missing_podman_is_the_reason_until_it_is_installed(cluster: Cluster, podman: StandIn) -> None:
@@ -113,9 +113,7 @@ def test_a_podman_that_is_killed_in_mid_call_leaves_one_container(cluster: Clust
 
 
 @pytest.mark.parametrize("fault", ["fail", "die"])
-def test_what_could_not_be_deleted_is_deleted_when_podman_is_well_again(
-    cluster: Cluster, podman: StandIn, fault: str
-) -> None:
+def test_a_failed_delete_is_repeated_when_podman_works_again(cluster: Cluster, podman: StandIn, fault: str) -> None:
     start(cluster, a_manifest("goes", "changes"))
     for name in ("goes", "changes"):
         cluster.wait_for(name, "Running(Ok)")
@@ -206,7 +204,7 @@ def test_the_second_agent_of_a_name_waits_until_the_first_has_ended(cluster: Clu
     assert len(podman.calls("run")) == 2
 
 
-def test_a_clock_that_jumps_disturbs_nothing(cluster: Cluster, podman: StandIn) -> None:
+def test_a_clock_jump_affects_nothing(cluster: Cluster, podman: StandIn) -> None:
     cluster.write("sitecustomize.py", JUMPING_CLOCK)
     cluster.environ["PYTHONPATH"] = f"{cluster.folder}:{cluster.environ.get('PYTHONPATH', '')}"
     podman.script("run", do="fail", stderr="not yet", times=2)

@@ -21,7 +21,7 @@ import json, time
 from ankaios_sdk import Ankaios, AnkaiosException, Workload, WorkloadInstanceName, WorkloadStateEnum
 
 def tell(**what):
-    with open("/out/told", "a") as out:
+    with open("/out/results", "a") as out:
         out.write(json.dumps(what) + "\\n")
 
 ankaios = Ankaios()
@@ -100,33 +100,37 @@ def test_a_workload_commands_the_cluster_and_outlives_its_agent(cluster: Cluster
     out.mkdir()
     (out / "story.py").write_text(STORY)
 
-    def told(key: str) -> list[object]:
-        path = out / "told"
+    def results_of(key: str) -> list[object]:
+        path = out / "results"
         lines = path.read_text().splitlines() if path.exists() else []
         return [line[key] for line in map(json.loads, lines) if key in line]
 
     def alive_again(what: str) -> None:
-        before = len(told("alive"))
+        before = len(results_of("alive"))
         cluster.wait_until(
-            what, lambda: len(told("alive")) > before + 2, more=lambda: (out / "told").read_text()[-500:]
+            what, lambda: len(results_of("alive")) > before + 2, more=lambda: (out / "results").read_text()[-500:]
         )
 
     cluster.start_server(a_manifest(out))
     cluster.start_agent("agent_A", runtimes=["podman"])
-    cluster.wait_until("the story is told", lambda: told("alive"), more=lambda: (out / "told").read_text()[-500:])
-    assert told("agents") == [["agent_A"]]
-    assert "Access denied" in str(told("denied"))
-    assert told("child") == ["running"]
-    assert told("event") == [True]
-    assert told("logs") == [["one", "two"]]
+    cluster.wait_until(
+        "the workload has written its results",
+        lambda: results_of("alive"),
+        more=lambda: (out / "results").read_text()[-500:],
+    )
+    assert results_of("agents") == [["agent_A"]]
+    assert "Access denied" in str(results_of("denied"))
+    assert results_of("child") == ["running"]
+    assert results_of("event") == [True]
+    assert results_of("logs") == [["one", "two"]]
     alive_again("it goes on")
 
     cluster.kill_agent("agent_A")
     cluster.start_agent("agent_A", runtimes=["podman"])
     alive_again("it goes on with the next agent")
-    assert told("child") == ["running"]  # it is still the same process
+    assert results_of("child") == ["running"]  # it is still the same process
 
     cluster.kill_server()
     cluster.start_server(a_manifest(out))
     alive_again("it goes on with the next server")
-    assert told("child") == ["running"]
+    assert results_of("child") == ["running"]

@@ -42,7 +42,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_no_restart_gives_a_file_of_root_away(cluster: Cluster, tmp_path: Path, code: int) -> None:
+def test_a_restart_does_not_change_the_owner_of_a_file_of_root(cluster: Cluster, tmp_path: Path, code: int) -> None:
     """It repeatedly replaces a FIFO by a link and ends: the FIFO is created again, and the link is not followed."""
     victim = tmp_path / "shadow"
     victim.write_text("secret")

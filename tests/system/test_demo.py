@@ -81,7 +81,7 @@ def suggested_by(seen: str) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["ctrl+c", "closed window", "killed"])
-def test_on_a_terminal_it_lives_until_it_is_ended_and_takes_everything_along(folder: Path, how: str) -> None:
+def test_on_a_terminal_it_runs_until_it_is_ended_and_removes_everything(folder: Path, how: str) -> None:
     with Terminal(DEMO, folder) as terminal:
         terminal.wait_for(ALL_RUNS)
         assert re.search(r"Dashboard on http://127\.0\.0\.1:\d+/", terminal.seen)

@@ -252,7 +252,7 @@ def test_replicas_use_any_cameras_as_far_as_they_go(cluster: Cluster) -> None:
     cluster.wait_until("none is left", lambda: not cluster.states())
 
 
-def test_people_see_devices_and_what_a_workload_waits_for(cluster: Cluster) -> None:
+def test_devices_and_the_reason_of_a_waiting_workload_are_shown(cluster: Cluster) -> None:
     started(cluster, "node-a")
     apply(cluster, cameras("foo0", "foo1", capacity=2), a_user("web", 2))
     cluster.wait_for("web", "Running(Ok)")

@@ -83,7 +83,7 @@ def versions_in(folder: Path) -> list[str]:
     return [run(folder / program, "--version").strip() for program in ("ank", "ank-server", "ank-agent")]
 
 
-def test_sdist_and_wheel_hold_what_they_should(built: Path, wheel: Path) -> None:
+def test_sdist_and_wheel_contain_the_expected_files(built: Path, wheel: Path) -> None:
     assert sorted(path.name for path in built.iterdir()) == [wheel.name, f"ankaios-{__version__}.tar.gz"]
     names = zipfile.ZipFile(wheel).namelist()
     assert {"ankaios/py.typed", "ankaios/common/model/state.py", "ankaios/common/pb/ank_base_pb2.py"} <= set(names)
@@ -125,7 +125,7 @@ def test_the_wheel_installs_as_a_tool_of_uv(built: Path, tmp_path: Path) -> None
     assert list((tmp_path / ".local").rglob("ank*")) == []
 
 
-def test_the_sdist_installs_with_its_extra_and_goes_without_a_trace(built: Path, tmp_path: Path) -> None:
+def test_the_sdist_installs_with_its_extra_and_is_removed_without_leftovers(built: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "v", symlinks=True)
     python = tmp_path / "v/bin/python"
     pip = (sys.executable, "-m", "pip", "--python", python)
@@ -160,8 +160,8 @@ def story(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     shutil.copy(HELLO, folder / "manifest.yaml")
     for name, kind in (("installed", "debian"), ("started", "debian-started"), ("removed", "debian-removed")):
         (folder / f"{name}.sh").write_text("\n".join([AS_ROOT_WITHOUT_SYSTEMD, *installing(kind), ""]))
-    told = run(*UNSHARE, STORY, folder)
-    parts = re.split(r"^== (.*)\n", told, flags=re.MULTILINE)
+    output = run(*UNSHARE, STORY, folder)
+    parts = re.split(r"^== (.*)\n", output, flags=re.MULTILINE)
     yield dict(zip(parts[1::2], parts[2::2], strict=True))
     shutil.rmtree(folder)
 
@@ -283,6 +283,6 @@ def test_old_files_in_the_default_run_folder_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "tmp/ankaios/node_native/web/process").exists()
 
 
-def test_shipped_settings_never_let_strangers_in_by_themselves() -> None:
+def test_shipped_settings_do_not_enable_insecure_connections() -> None:
     for path in (ROOT / "packaging/config").glob("*.conf"):
         assert not re.search(r"^\s*insecure", path.read_text(), re.MULTILINE), path.name

@@ -74,7 +74,7 @@ def test_placement_is_kept_for_any_order_of_returning_agents(cluster: Cluster, f
     is_untouched(cluster)
 
 
-def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -> None:
+def test_a_workload_waits_for_its_agent_although_another_agent_is_connected(cluster: Cluster) -> None:
     """The other agent has received its placement."""
     running(cluster)
     cluster.agents[HAS_IT].send_signal(signal.SIGSTOP)
@@ -87,7 +87,7 @@ def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -
     is_untouched(cluster)
 
 
-def test_it_stays_also_if_all_agents_were_killed_with_the_server(cluster: Cluster) -> None:
+def test_placement_is_kept_if_all_agents_were_killed_with_the_server(cluster: Cluster) -> None:
     """No process has stored the placement, but the agent with the workload lists its runtimes."""
     running(cluster)
     cluster.kill_server()

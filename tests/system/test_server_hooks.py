@@ -103,7 +103,7 @@ def test_a_hook_sees_the_startup_manifest(server: ServerProcess) -> None:
         assert hello["serverHello"]["addedWorkloads"][0]["instanceName"]["workloadName"] == "web"
 
 
-def test_while_a_hook_thinks_others_are_served(server: ServerProcess) -> None:
+def test_other_clients_are_served_while_a_hook_runs(server: ServerProcess) -> None:
     gate = server.folder / "gate"
     server.start(*with_hook(server, SLOW.format(gate=gate)))
     with server.cli() as cli, server.cli() as other:

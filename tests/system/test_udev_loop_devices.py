@@ -23,13 +23,13 @@ pytestmark = needs_loop_devices
 
 async def test_an_attached_loop_device_appears_and_a_detached_one_vanishes(tmp_path: Path) -> None:
     image = tmp_path / "image"
-    heard: list[Devices] = []
+    reported: list[Devices] = []
     async with asyncio.timeout(30), aclosing(UdevHandler().discover(rule(image) + "permissions: r", {})) as lists:
-        heard.append(await anext(lists))
+        reported.append(await anext(lists))
         with attached(image) as node:
-            heard.append(await anext(lists))
-        heard.append(await anext(lists))
-    before, (device,), after = heard
+            reported.append(await anext(lists))
+        reported.append(await anext(lists))
+    before, (device,), after = reported
     assert before == after == ()
     assert device.id == f"/devices/virtual/block/{Path(node).name}"
     assert device.properties == {"UDEV_DEVPATH": device.id, "UDEV_DEVNODE": node}

@@ -154,7 +154,7 @@ def test_a_refused_manifest_leaves_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("follow", [[], ["-f"]])
-def test_output_that_cannot_be_written_is_no_reason_to_leave_workloads_behind(folder: Path, follow: list[str]) -> None:
+def test_workloads_are_removed_although_output_cannot_be_written(folder: Path, follow: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             ank("up", "--settle", "--runtime", "native", *follow, str(EXAMPLES / "hello/manifest.yaml")),

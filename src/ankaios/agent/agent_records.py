@@ -19,7 +19,7 @@ import msgspec
 from ankaios.agent.server_link import Outbox
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.pb.grpc_api_pb2 import ToServer, WorkloadRecords
-from ankaios.common.record_conversion import record_to_pb
+from ankaios.common.proto_conversion import record_to_pb
 from ankaios.common.state_records import StateRecord, StateRecords
 from ankaios.common.workload import InstanceName
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ankaios.agent.core.offline_state import OfflineState, decode_offline_state, encode_offline_state, foreign_states
 from ankaios.common.errors import Rejected
 from ankaios.common.execution_state import ExecutionState
+from ankaios.common.file_replacement import replace_file, sync_folder
 from ankaios.common.pb.grpc_api_pb2 import DeviceUpdate
 from ankaios.common.trusted_path import owner_fault
 from ankaios.common.workload import DeletedWorkload, InstanceName, WorkloadSpec
@@ -108,18 +109,8 @@ class OfflineStore:
     def _write_now(self, data: bytes) -> None:
         """Write the file. Runs in a thread, so that a slow disk does not delay workloads."""
         prepare_state_folder(self._folder)
-        draft = self.path.with_suffix(".new")
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        draft.replace(self.path)
-        _sync_folder(self._folder)
+        replace_file(self.path, data, FILE_MODE)
+        sync_folder(self._folder)
 
 
 def prepare_state_folder(folder: Path) -> None:
@@ -147,14 +138,6 @@ def _read_own_file(path: Path) -> bytes:
         if found.st_size > MAX_SIZE:
             raise Rejected(f"it has more than {MAX_SIZE} bytes")
         return file.read(MAX_SIZE)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _reason(error: Exception) -> str:

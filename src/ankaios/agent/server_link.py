@@ -19,6 +19,7 @@ from ankaios.agent.observer import AgentObserver
 from ankaios.common.channels import Channel
 from ankaios.common.config import BadPemFile, PemMaterial, read_pem_again
 from ankaios.common.errors import StartupFailed, Unavailable
+from ankaios.common.growing_delay import growing_delay
 from ankaios.common.pb.ank_base_pb2 import LogsCancelRequest, Request, Tags
 from ankaios.common.pb.grpc_api_pb2 import AgentHello, FromServer, ToServer
 from ankaios.common.version import PROTOCOL_VERSION
@@ -79,7 +80,7 @@ def reconnect_pause(failures: int) -> float:
     >>> [reconnect_pause(failures) for failures in (1, 2, 6, 7, 1000)]
     [0.02, 0.04, 0.64, 1.0, 1.0]
     """
-    return float(min(RECONNECT_PAUSE, FIRST_RECONNECT_PAUSE * 2 ** min(failures - 1, 10)))
+    return growing_delay(failures, FIRST_RECONNECT_PAUSE, RECONNECT_PAUSE)
 
 
 def _present_certificates(pem: PemMaterial | None) -> PemMaterial | None:

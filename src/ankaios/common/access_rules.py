@@ -6,10 +6,9 @@ When a workload writes another workload, the server checks that the new rules do
 
 from collections.abc import Iterable, Sequence
 
+from ankaios.common.state_manipulation import WILDCARD, Path
 from ankaios.common.workload import AccessRule, ControlInterfaceAccess, LogRule, Operation, StateRule
 
-Path = tuple[str, ...]
-WILDCARD = "*"
 EVERYTHING: Path = (WILDCARD,)
 READING = (Operation.READ, Operation.READ_WRITE)
 WRITING = (Operation.WRITE, Operation.READ_WRITE)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Generic, TypeVar
 
-from ankaios.common.messages import FromServerMessage, ToServerMessage
+from ankaios.common.messages import ToServerMessage
 
 T = TypeVar("T")
 
@@ -115,4 +115,3 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 ToServerChannel = Channel[ToServerMessage]
-FromServerChannel = Channel[FromServerMessage]

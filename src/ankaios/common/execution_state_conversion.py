@@ -4,37 +4,38 @@ An unset oneof or an unknown number is `Rejected`.
 [impl->swdd~common-conversions-between-ankaios-and-proto~1]
 """
 
+from typing import Any
+
 from ankaios.common.errors import Rejected
-from ankaios.common.execution_state import HEALTHY, STARTING, UNHEALTHY, ExecutionState, HealthState
+from ankaios.common.execution_state import ExecutionState, HealthState
 from ankaios.common.pb import ank_base_pb2 as base
 
-_FIELDS: dict[tuple[str, str], tuple[str, int]] = {
-    ("AgentDisconnected", "AgentDisconnected"): ("agentDisconnected", base.AGENT_DISCONNECTED),
-    ("Pending", "Initial"): ("pending", base.PENDING_INITIAL),
-    ("Pending", "WaitingToStart"): ("pending", base.PENDING_WAITING_TO_START),
-    ("Pending", "Starting"): ("pending", base.PENDING_STARTING),
-    ("Pending", "StartingFailed"): ("pending", base.PENDING_STARTING_FAILED),
-    ("Running", "Ok"): ("running", base.RUNNING_OK),
-    ("Stopping", "Stopping"): ("stopping", base.STOPPING),
-    ("Stopping", "WaitingToStop"): ("stopping", base.STOPPING_WAITING_TO_STOP),
-    ("Stopping", "RequestedAtRuntime"): ("stopping", base.STOPPING_REQUESTED_AT_RUNTIME),
-    ("Stopping", "DeleteFailed"): ("stopping", base.STOPPING_DELETE_FAILED),
-    ("Succeeded", "Ok"): ("succeeded", base.SUCCEEDED_OK),
-    ("Failed", "ExecFailed"): ("failed", base.FAILED_EXEC_FAILED),
-    ("Failed", "Unknown"): ("failed", base.FAILED_UNKNOWN),
-    ("Failed", "Lost"): ("failed", base.FAILED_LOST),
-    ("NotScheduled", "NotScheduled"): ("notScheduled", base.NOT_SCHEDULED),
-    ("Removed", "Removed"): ("removed", base.REMOVED),
+_HEALTH: dict[str, Any] = {
+    name.removeprefix("HEALTH_").capitalize(): number for name, number in base.HealthStatus.items()
 }
+_HEALTH_OF: dict[int, str] = {number: word for word, number in _HEALTH.items()}
+HEALTH_WORDS = tuple(_HEALTH)
+
+
+def _fields() -> dict[tuple[str, str], tuple[str, int]]:
+    """Return the protobuf field and number of each state and substate.
+
+    The words are the names in protobuf: `pending` and `PENDING_WAITING_TO_START` are Pending and WaitingToStart.
+    """
+    return {
+        (field.name[0].upper() + field.name[1:], _sub_state(field.name, value.name)): (field.name, value.number)
+        for field in base.ExecutionState.DESCRIPTOR.oneofs_by_name["ExecutionStateEnum"].fields
+        for value in field.enum_type.values  # type: ignore[union-attr]
+    }
+
+
+def _sub_state(state: str, name: str) -> str:
+    return name.removeprefix(f"{state.upper()}_").title().replace("_", "")
+
+
+_FIELDS = _fields()
 STATE_WORDS = tuple(dict.fromkeys(state for state, _ in _FIELDS))
 SUB_STATE_WORDS = tuple(dict.fromkeys(sub_state for _, sub_state in _FIELDS))
-_HEALTH: dict[str, base.HealthStatus] = {
-    STARTING: base.HEALTH_STARTING,
-    HEALTHY: base.HEALTH_HEALTHY,
-    UNHEALTHY: base.HEALTH_UNHEALTHY,
-}
-HEALTH_WORDS = tuple(_HEALTH)
-_HEALTH_OF: dict[int, str] = {number: word for word, number in _HEALTH.items()}
 _STATES = {field: ExecutionState(*words) for words, field in _FIELDS.items()}
 
 

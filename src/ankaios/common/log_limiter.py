@@ -18,19 +18,10 @@ class LimitedLog:
     >>> limited.warning("Rejected a connection from %s.", "10.0.0.1")
     """
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        suppressed_text: str,
-        *,
-        lines: int = _LINES,
-        period: float = _PERIOD,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, log: logging.Logger, suppressed_text: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`suppressed_text` completes the sentence "<number> more ...", for example "connections were rejected"."""
         self._log = log
         self._suppressed_text = suppressed_text
-        self._lines, self._period = lines, period
         self._clock = clock
         self._period_end = 0.0
         self._written = self._suppressed = 0
@@ -38,12 +29,12 @@ class LimitedLog:
     def warning(self, text: str, *values: object) -> None:
         now = self._clock()
         if now >= self._period_end:
-            self._period_end = now + self._period
+            self._period_end = now + _PERIOD
             self._written = 0
             if self._suppressed:
                 self._log.warning("%d more %s.", self._suppressed, self._suppressed_text)
                 self._suppressed = 0
-        if self._written < self._lines:
+        if self._written < _LINES:
             self._written += 1
             self._log.warning(text, *values)
         else:

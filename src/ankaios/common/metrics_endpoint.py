@@ -32,16 +32,6 @@ MAX_CONNECTIONS = 20
 log = logging.getLogger(__name__)
 
 
-class MetricsCollector:
-    """Converts the values at the moment of a scrape."""
-
-    def __init__(self, metrics: Iterable[AnyMetric]) -> None:
-        self._metrics = tuple(metrics)
-
-    def collect(self) -> Iterator[Metric]:
-        return map(_family, self._metrics)
-
-
 def _family(metric: AnyMetric) -> Metric:
     match metric:
         case Counter():
@@ -72,8 +62,9 @@ def _buckets(bounds: Iterable[float], found: Distribution) -> list[tuple[str, fl
 
 class MetricsEndpoint:
     def __init__(self, metrics: Iterable[AnyMetric]) -> None:
+        self._metrics = tuple(metrics)
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(MetricsCollector(metrics))
+        self._registry.register(self)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
         self._server: asyncio.Server | None = None
@@ -96,6 +87,10 @@ class MetricsEndpoint:
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
+
+    def collect(self) -> Iterator[Metric]:
+        """Convert the values. The registry calls this for each scrape."""
+        return map(_family, self._metrics)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one request per connection. A client that sends nothing or too much receives no response."""

@@ -13,9 +13,11 @@ from ankaios.common.model.scalars import Enumeration
 from ankaios.common.model.state import WORKLOAD
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
+from ankaios.common.state_records import FROM_AGENT, StateRecord
 from ankaios.common.workload import DeleteCondition, DeletedWorkload, InstanceName, WorkloadSpec
 
 _DELETE = Enumeration(grpc.DeleteCondition)
+_MOST_LINES, _LONGEST_LINE = 20, 500  # of the output in a record
 
 
 def instance_name_to_pb(name: InstanceName) -> base.WorkloadInstanceName:
@@ -62,3 +64,32 @@ def deleted_workload_from_pb(message: grpc.DeletedWorkload) -> DeletedWorkload:
         raise Rejected("a deleted workload lacks its instance name")
     conditions = {name: DeleteCondition(_DELETE.to_form(number)) for name, number in message.dependencies.items()}
     return DeletedWorkload(instance_name_from_pb(message.instanceName), conditions)
+
+
+def record_to_pb(record: StateRecord) -> base.WorkloadRecord:
+    return base.WorkloadRecord(
+        instanceName=instance_name_to_pb(record.name),
+        timeMs=record.time_ms,
+        executionState=execution_state_to_pb(record.state),
+        source=record.source,
+        exitCode=record.exit_code,
+        output=record.output,
+        outOfMemory=record.out_of_memory,
+        nextAttemptMs=record.next_ms,
+    )
+
+
+def record_from_pb(message: base.WorkloadRecord) -> StateRecord:
+    """Convert a record that an agent has sent."""
+    if not message.instanceName.workloadName:
+        raise Rejected("the record lacks its instance name")
+    return StateRecord(
+        name=instance_name_from_pb(message.instanceName),
+        time_ms=max(0, message.timeMs),
+        state=execution_state_from_pb(message.executionState),
+        source=FROM_AGENT,
+        exit_code=message.exitCode if message.HasField("exitCode") else None,
+        output=tuple(line[:_LONGEST_LINE] for line in message.output[:_MOST_LINES]),
+        out_of_memory=message.outOfMemory,
+        next_ms=max(0, message.nextAttemptMs),
+    )

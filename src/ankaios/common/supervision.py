@@ -8,10 +8,10 @@ each failure up to a limit. Only `Fatal` errors and cancellation end the program
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ankaios.common.errors import Fatal
+from ankaios.common.growing_delay import growing_delay
 
 FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
 MAX_REASON = 500
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 def restart_delay(failures: int) -> float:
     """Return the seconds until work is restarted after this number of failures in a row."""
-    return float(min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(failures - 1, 20)))
+    return growing_delay(failures, FIRST_DELAY, LONGEST_DELAY)
 
 
 def failures_in_a_row(before: int, lasted: float) -> int:
@@ -88,23 +88,11 @@ def _report(name: str, error: Exception, consequence: str, report: FailureReport
         internal_error(f"the failure report of {name}", again)
 
 
-class Supervisor:
+class Supervisor(asyncio.TaskGroup):
     """A task group in which one task cannot end the others, unless its error is `Fatal`."""
 
-    def __init__(self) -> None:
-        self._group = asyncio.TaskGroup()
-
-    async def __aenter__(self) -> Self:
-        await self._group.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._group.__aexit__(kind, error, at)
-
     def keep_running(self, name: str, work: Work, report: FailureReport = _ignore) -> asyncio.Task[None]:
-        return self._group.create_task(keep_running(name, work, report), name=name)
+        return self.create_task(keep_running(name, work, report), name=name)
 
     def run_once(self, name: str, work: Work, report: FailureReport = _ignore) -> asyncio.Task[None]:
-        return self._group.create_task(run_once(name, work, report), name=name)
+        return self.create_task(run_once(name, work, report), name=name)

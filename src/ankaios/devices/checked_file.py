@@ -5,15 +5,13 @@ Input: values that msgspec converts. Output: JSON files with the old or the new 
 
 import json
 import logging
-import os
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-DRAFT_SUFFIX = ".new"
+from ankaios.common.file_replacement import replace_file
 
 T = TypeVar("T")
 
@@ -23,7 +21,8 @@ log = logging.getLogger(__name__)
 def write_checked(path: Path, value: object) -> None:
     """Raises OSError with nothing changed."""
     content = msgspec.to_builtins(value)
-    replace_file(path, json.dumps({"checksum": _checksum(content), "record": content}), 0o600)
+    text = json.dumps({"checksum": _checksum(content), "record": content})
+    replace_file(path, text.encode(), 0o600)
 
 
 def read_checked(path: Path, content: type[T]) -> T:
@@ -50,35 +49,3 @@ def restore_checked(path: Path, content: type[T], what: str) -> T | None:
 
 def _checksum(content: object) -> str:
     return blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
-
-
-def replace_file(path: Path, content: str | bytes, mode: int) -> None:
-    """Replace a file as a whole. Raises OSError with nothing changed."""
-    draft = path.with_suffix(DRAFT_SUFFIX)
-    try:
-        draft.unlink(missing_ok=True)  # a draft of a process that died may be read-only
-        draft.touch(mode=0o600)
-        draft.write_bytes(content.encode() if isinstance(content, str) else content)
-        _flush(draft)
-        draft.chmod(mode)
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-
-
-def _flush(path: Path) -> None:
-    """To the disk: claims may be in a folder that outlives a power failure."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def remove_drafts(folder: Path) -> None:
-    """Remove the drafts of a process that died."""
-    for draft in folder.glob(f"*{DRAFT_SUFFIX}"):
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from ankaios.common.device_grant import DeviceGrant, DeviceMount
 from ankaios.common.errors import Unavailable
-from ankaios.devices.checked_file import read_checked, remove_drafts, replace_file, write_checked
+from ankaios.common.file_replacement import remove_drafts, replace_file
+from ankaios.devices.checked_file import read_checked, write_checked
 from ankaios.devices.core.grants import DEVICES_FILE_VARIABLE, Allocated, devices_file_text
 from ankaios.devices.core.node_devices import HeldSlot
 
@@ -98,7 +99,7 @@ class ClaimStore:
         text = devices_file_text(owner, complete, allocated)
         try:
             if not _has_content(path, text):
-                replace_file(path, text, 0o444)
+                replace_file(path, text.encode(), 0o444)
         except OSError as error:
             raise Unavailable(f"cannot write the devices file '{path}': {error}") from error
         return complete

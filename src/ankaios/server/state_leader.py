@@ -33,7 +33,15 @@ from ankaios.server.shell import ServerShell, take_startup_state
 from ankaios.storage.core.unconfirmed_loss import LOSS_KEY, loss_after
 from ankaios.storage.leader_election import Candidate, Leadership
 from ankaios.storage.server_registry import ServerRegistry
-from ankaios.storage.state_store import CommitUnknown, EntryChange, NotLeader, StateChange, StorageFailed, Stored
+from ankaios.storage.state_store import (
+    UNKNOWN_TEXT,
+    CommitUnknown,
+    EntryChange,
+    NotLeader,
+    StateChange,
+    StorageFailed,
+    Stored,
+)
 from ankaios.storage.storage import Storage
 
 _END_LIMIT = 1.0  # seconds for cancelled tasks to end
@@ -302,7 +310,7 @@ class StateLeader:
 def _responses(unfinished: UnfinishedDecisions, failure: StorageFailed, is_stored: bool | None) -> list[Respond]:
     """If the failed commit is stored after all, its requests have succeeded."""
     rejected = f"the change could not be stored: {failure}"
-    unknown = f"it is not known whether the change is stored: {failure}"
+    unknown = f"{UNKNOWN_TEXT}: {failure}"
     stored = list(_one_time_responses(unfinished.stored))
     waiting = list(_refusals(unfinished.waiting, rejected))
     if is_stored:

@@ -6,8 +6,6 @@ happened. Owns hosts, processes and the folders of the hosts. The processes run 
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,6 +25,7 @@ from ankaios.simulation.disk import SimulatedDisks
 from ankaios.simulation.etcd import SimulatedEtcd
 from ankaios.simulation.network import SimulatedNetwork
 from ankaios.simulation.runtime import RUNTIME_NAME, NodeContainers, SimulatedContainer, SimulatedRuntime
+from ankaios.simulation.scenario import MEMBER_HOSTS, server_hosts
 from ankaios.simulation.virtual_time import SimulatedProcess, VirtualTimeLoop
 
 SERVER_PORT = 25551
@@ -92,9 +91,7 @@ class SimulatedCluster:
         self._random = random
         self.etcd = SimulatedEtcd(self.network) if options.storage == "etcd" else None
         self.nodes: dict[str, SimulatedNode] = {}
-        self.servers = {
-            f"server{n}": SimulatedServer(f"server{n}", folder / f"server{n}") for n in range(options.servers)
-        }
+        self.servers = {name: SimulatedServer(name, folder / name) for name in server_hosts(options.servers)}
         for name in self.servers:
             (folder / name).mkdir(parents=True)
         for name in options.nodes:
@@ -130,7 +127,7 @@ class SimulatedCluster:
     def start(self) -> None:
         """Start everything."""
         if self.etcd is not None:
-            for host in self.etcd.hosts:
+            for host in MEMBER_HOSTS:
                 self.etcd.start_member(host)
         for server in self.servers:
             self.start_server(server)
@@ -237,21 +234,6 @@ class SimulatedCluster:
             internal_error(process.name, error)
             self.note(process.host, f"{process.name} ended: {error}")
 
-    # --- time ---
-
     def end(self) -> None:
-        for node in self.nodes.values():
-            _kill(node.process)
-        for server in self.servers.values():
-            _kill(server.process)
-
-    async def advance(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-    def remove_files(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _kill(process: SimulatedProcess | None) -> None:
-    if process is not None:
-        process.kill()
+        for process in self.processes:
+            process.kill()

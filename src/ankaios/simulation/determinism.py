@@ -20,7 +20,7 @@ from ankaios.agent.resource_monitor import Load, ResourceMonitor
 from ankaios.grpc import served_connection
 from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.server import state_leader
-from ankaios.simulation.network import ping_only_if_needed
+from ankaios.simulation.transport import ping_only_if_needed
 from ankaios.simulation.virtual_time import VirtualTimeLoop
 
 # Virtual time zero. Its only meaning is that times in output look like times.

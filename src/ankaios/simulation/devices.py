@@ -14,11 +14,11 @@ from pathlib import Path
 from ankaios.agent.devices import AgentDevices
 from ankaios.devices.core.discovered_device import Devices, DiscoveredDevice
 from ankaios.devices.device_manager import DeviceManager
-from ankaios.devices.discovery.registry import HandlerRegistry
+from ankaios.devices.discovery.registry import BUILT_IN, HandlerRegistry
 from ankaios.devices.host import DeviceHost
 
-# Built-in handlers of the product by name, and whether a device that several nodes see is the same device.
-HANDLERS = {"udev": False, "debugEcho": False, "onvif": True, "opcua": True}
+# The built-in handlers by name, and whether a device that several nodes see is the same device.
+_IS_SHARED = {name: make().shared for name, make in BUILT_IN.items()}
 
 
 class SimulatedHandler:
@@ -65,7 +65,7 @@ class _Discovery:
 
     def __init__(self, handler: SimulatedHandler, name: str) -> None:
         self.name = name
-        self.shared = HANDLERS[name]
+        self.shared = _IS_SHARED[name]
         self._handler = handler
 
     def discover(self, details: str, properties: Mapping[str, bytes | None]) -> AsyncGenerator[Devices, None]:
@@ -81,7 +81,7 @@ class SimulatedDevices(AgentDevices):
 
     async def _serve(self, host: DeviceHost) -> None:
         await self._needed.wait()
-        registry = HandlerRegistry({name: partial(_Discovery, self._handler, name) for name in HANDLERS})
+        registry = HandlerRegistry({name: partial(_Discovery, self._handler, name) for name in BUILT_IN})
         manager = _ManagerWithoutSockets(self._agent, self._folder, host, registry)
         manager.restore()
         await self._run_manager(manager, host)

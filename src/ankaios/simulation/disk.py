@@ -30,7 +30,6 @@ class SimulatedDisks:
         self._synchronized: set[tuple[int, int, int]] = set()
         self._fsync = os.fsync
         self._write = os.write
-        self._write_bytes = Path.write_bytes
 
     def fill(self, host: str) -> None:
         self._full.add(host)
@@ -46,7 +45,6 @@ class SimulatedDisks:
         return [
             (os, "fsync", self._note_fsync),
             (os, "write", self._checked_write),
-            (Path, "write_bytes", lambda path, data: self._checked_write_bytes(path, data)),
             *(
                 (SqliteDatabase, name, self._refused_if_full(getattr(SqliteDatabase, name)))
                 for name in ("commit", "save_records", "probe")
@@ -63,11 +61,6 @@ class SimulatedDisks:
         if self._full and self._is_full() and stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self._write(descriptor, data)
-
-    def _checked_write_bytes(self, path: Path, data: bytes) -> int:
-        if self._is_full():
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self._write_bytes(path, data)
 
     def _refused_if_full(self, work: Callable[..., Any]) -> Callable[..., Any]:
         def checked(*args: Any) -> Any:

@@ -15,6 +15,7 @@ from ankaios.grpc.server import GrpcServer, server_streaming, unary
 from ankaios.grpc.server_call import ServerCall
 from ankaios.grpc.wire_format import CallFailed, Status
 from ankaios.simulation.network import SimulatedNetwork
+from ankaios.simulation.scenario import MEMBER_HOSTS
 from ankaios.simulation.virtual_time import SimulatedProcess, current_process
 from ankaios.storage.pb.etcd_api_pb2 import (
     CompactionRequest,
@@ -163,18 +164,17 @@ class EtcdData:
 
 
 class SimulatedEtcd:
-    """The cluster. Members run on hosts `etcd0`, `etcd1`, ..."""
+    """The cluster. Its members run on `MEMBER_HOSTS`."""
 
-    def __init__(self, network: SimulatedNetwork, members: int = 3) -> None:
+    def __init__(self, network: SimulatedNetwork) -> None:
         self._network = network
         self.data = EtcdData()
-        self.hosts = [f"etcd{number}" for number in range(members)]
         self._alive: dict[str, SimulatedProcess] = {}
         self._elected_at = 0.0
 
     @property
     def url(self) -> str:
-        return f"etcd://{','.join(f'{host}:{ETCD_PORT}' for host in self.hosts)}/ankaios"
+        return f"etcd://{','.join(f'{host}:{ETCD_PORT}' for host in MEMBER_HOSTS)}/ankaios"
 
     def start_member(self, host: str) -> None:
         if host in self._alive:
@@ -220,7 +220,7 @@ class SimulatedEtcd:
         assert process is not None, "members are processes"
         own = process.host
         reached = [host for host in self._alive if host == own or self._network.is_reachable(own, host)]
-        return len(reached) * 2 > len(self.hosts)
+        return len(reached) * 2 > len(MEMBER_HOSTS)
 
     async def _range(self, request: RangeRequest, _: Mapping[str, str]) -> RangeResponse:
         await self._ready()

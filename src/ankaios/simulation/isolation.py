@@ -12,7 +12,8 @@ import os
 import sys
 import traceback
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,23 +46,20 @@ def _last_place(error: BaseException) -> str:
     return f" at {frames[-1].name} in {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
 
 
-class quiet:  # noqa: N801 - used like a function
-    """The log of a simulation is its record."""
-
-    def __init__(self, handler: logging.Handler) -> None:
-        self._handler = handler
-        self._logger = logging.getLogger("ankaios")
-
-    def __enter__(self) -> None:
-        self._before = (self._logger.propagate, self._logger.level)
-        self._logger.propagate = False
-        self._logger.setLevel(logging.ERROR)
-        self._logger.addHandler(self._handler)
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self._handler)
-        self._logger.propagate, level = self._before
-        self._logger.setLevel(level)
+@contextmanager
+def quiet(handler: logging.Handler) -> Iterator[None]:
+    """Only the handler receives log lines: the log of a simulation is its record."""
+    logger = logging.getLogger("ankaios")
+    propagate, level = logger.propagate, logger.level
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+        logger.setLevel(level)
 
 
 def close(loop: VirtualTimeLoop, folder: Path) -> None:

@@ -34,7 +34,6 @@ class ObservedLeaders:
         self._report = report
         self._note = note
         self._granted: list[_Granted] = []
-        self.terms = 0
 
     def replaced(self) -> list[tuple[Any, str, Any]]:
         """What has to be replaced while the simulation runs."""
@@ -42,20 +41,19 @@ class ObservedLeaders:
 
         def start_keeper(election: EtcdElection, leadership: Leadership) -> None:
             start(election, leadership)
-            self._leads(leadership)
+            self._note_leader(leadership)
 
         def checked_perform(shell: ServerShell, effects: Iterable[Any]) -> None:
             effects = list(effects)
             if self._granted and shell._may_command() and any(isinstance(effect, ToAgent) for effect in effects):
-                self._commands()
+                self._check_command()
             perform(shell, effects)
 
         return [(EtcdElection, "_start_keeper", start_keeper), (ServerShell, "_perform", checked_perform)]
 
-    def _leads(self, leadership: Leadership) -> None:
+    def _note_leader(self, leadership: Leadership) -> None:
         process = current_process()
         assert process is not None, "only servers lead"
-        self.terms += 1
         self._note(process.host, f"leads with term {leadership.term}")
         for other in self._granted:
             if other.leadership.term >= leadership.term:
@@ -65,7 +63,7 @@ class ObservedLeaders:
         self._granted = [other for other in self._granted if other.process.alive and other.process is not process]
         self._granted.append(_Granted(process, leadership))
 
-    def _commands(self) -> None:
+    def _check_command(self) -> None:
         """Only the newest leader may send commands to agents."""
         process, newest = current_process(), self._granted[-1]
         if process is not None and process is not newest.process:

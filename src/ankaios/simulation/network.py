@@ -12,16 +12,16 @@ import errno
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Callable
-from contextvars import Context, copy_context
+from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from random import Random
-from typing import Any, cast
 
-from ankaios.grpc.async_connection import AsyncConnection
+from ankaios.simulation.transport import SimulatedConnection, SimulatedTransport
 from ankaios.simulation.virtual_time import SimulatedProcess, VirtualTimeLoop, current_process
 
 # Seconds after which an attempt to connect to a host that does not answer ends.
 CONNECT_PATIENCE = 60.0
+_SHORTEST_DELAY, USUAL_DELAY = 0.0002, 0.002  # seconds that a piece of data takes
 OUTSIDE = "operator"  # the host of code that runs in no simulated process
 
 
@@ -31,9 +31,9 @@ class SimulatedNetwork:
     def __init__(self, loop: VirtualTimeLoop, random: Random) -> None:
         self._loop = loop
         self._random = random
-        self.shortest_delay, self.longest_delay = 0.0002, 0.002
+        self.longest_delay = USUAL_DELAY
         self._listeners: dict[tuple[str, int], SimulatedListeningSocket] = {}
-        self._pairs: list[_Pair] = []
+        self._connections: list[SimulatedConnection] = []
         self._blocked: set[frozenset[str]] = set()
         self._stalled_until: dict[frozenset[str], float] = {}
         self._silent_hosts: set[str] = set()
@@ -43,16 +43,15 @@ class SimulatedNetwork:
         loop.network = self
 
     def delay(self) -> float:
-        return self._random.uniform(self.shortest_delay, self.longest_delay)
+        return self._random.uniform(_SHORTEST_DELAY, self.longest_delay)
 
     # --- faults ---
 
     def block(self, one: str, other: str) -> None:
         """Nothing passes between two hosts until `unblock`; the streams between them stay."""
         self._blocked.add(frozenset((one, other)))
-        for pair in self._pairs:
-            if pair.hosts == {one, other}:
-                pair.resume_pings()
+        for connection in self._connections_between(one, other):
+            connection.resume_pings()
 
     def unblock(self, one: str, other: str) -> None:
         self._blocked.discard(frozenset((one, other)))
@@ -65,35 +64,26 @@ class SimulatedNetwork:
     def stall(self, one: str, other: str, seconds: float) -> None:
         """What is sent between two hosts arrives after this time, even if its sender closes the connection."""
         self._stalled_until[frozenset((one, other))] = self._loop.time() + seconds
-        for pair in self._pairs:
-            if pair.hosts == {one, other}:
-                pair.resume_pings()
+        for connection in self._connections_between(one, other):
+            connection.resume_pings()
 
     def stalled_until(self, one: str, other: str) -> float:
         """The end of a stall, which may be in the past."""
         return self._stalled_until.get(frozenset((one, other)), 0.0) if self._stalled_until else 0.0
 
-    def cut(self, one: str, other: str) -> int:
-        """Break all connections between two hosts; both sides notice. Return how many there were."""
-        found = [pair for pair in self._pairs if pair.hosts == {one, other}]
-        for pair in found:
-            pair.reset("connection reset by the network")
-        return len(found)
+    def cut(self, one: str, other: str) -> None:
+        """Break all connections between two hosts; both sides notice."""
+        for connection in self._connections_between(one, other):
+            connection.reset("connection reset by the network")
 
     def silence(self, one: str, other: str) -> None:
         """The connections between two hosts become half-open: nothing passes, no side notices, new ones work."""
-        for pair in [pair for pair in self._pairs if pair.hosts == {one, other}]:
-            pair.resume_pings()
-            pair.silence()
-            self._pairs.remove(pair)
+        self._silence(self._connections_between(one, other))
 
     def power_off(self, host: str) -> None:
         """The host does not answer any more, and its peers do not notice."""
         self._silent_hosts.add(host)
-        for pair in [pair for pair in self._pairs if host in pair.hosts]:
-            pair.resume_pings()
-            pair.silence()
-            self._pairs.remove(pair)
+        self._silence([connection for connection in self._connections if host in connection.hosts])
         self._listeners = {key: it for key, it in self._listeners.items() if key[0] != host}
 
     def power_on(self, host: str) -> None:
@@ -104,15 +94,24 @@ class SimulatedNetwork:
 
     def open_connections(self) -> Counter[tuple[str, ...]]:
         """How many connections there are between each pair of hosts."""
-        return Counter(tuple(sorted(pair.hosts)) for pair in self._pairs)
+        return Counter(tuple(sorted(connection.hosts)) for connection in self._connections)
 
     @property
     def held_bytes(self) -> int:
-        return sum(pair.held_bytes for pair in self._pairs)
+        return sum(connection.held_bytes for connection in self._connections)
 
     def _resume(self) -> None:
-        for pair in list(self._pairs):
-            pair.resume()
+        for connection in list(self._connections):
+            connection.resume()
+
+    def _connections_between(self, one: str, other: str) -> list[SimulatedConnection]:
+        return [connection for connection in self._connections if connection.hosts == {one, other}]
+
+    def _silence(self, connections: Iterable[SimulatedConnection]) -> None:
+        for connection in connections:
+            connection.resume_pings()
+            connection.silence()
+            self._connections.remove(connection)
 
     # --- used by programs and the loop ---
 
@@ -146,16 +145,18 @@ class SimulatedNetwork:
         if listener is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         self._next_port += 1
-        pair = _Pair(self, self._loop, (own_host, self._next_port), (host, port), {process, listener.process})
-        self._pairs.append(pair)
+        connection = SimulatedConnection(
+            self, self._loop, (own_host, self._next_port), (host, port), {process, listener.process}
+        )
+        self._connections.append(connection)
         protocol = factory()
-        pair.client.prepare(copy_context())
-        pair.server.prepare(listener.context)
-        listener.connected(SimulatedSocket(pair.server))
-        pair.client.open(protocol)
-        for owner in pair.processes:
+        connection.client.prepare(copy_context())
+        connection.server.prepare(listener.context)
+        listener.connected(SimulatedSocket(connection.server))
+        connection.client.open(protocol)
+        for owner in connection.processes:
             self._reset_at_end(owner)
-        return pair.client, protocol
+        return connection.client, protocol
 
     def _reset_at_end(self, process: SimulatedProcess | None) -> None:
         if process is not None and process not in self._known_processes:
@@ -164,12 +165,12 @@ class SimulatedNetwork:
 
     def _process_ended(self, process: SimulatedProcess) -> None:
         self._known_processes.discard(process)
-        for pair in [pair for pair in self._pairs if process in pair.processes]:
-            pair.reset("connection reset by peer")
+        for connection in [connection for connection in self._connections if process in connection.processes]:
+            connection.reset("connection reset by peer")
 
-    def forget(self, pair: _Pair) -> None:
-        if pair in self._pairs:
-            self._pairs.remove(pair)
+    def remove(self, connection: SimulatedConnection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
 
 
 class SimulatedListeningSocket:
@@ -247,275 +248,3 @@ class SimulatedSocket:
 
     def close(self) -> None:
         self.transport.abort()
-
-
-class _SocketName:
-    """The parts of a socket that the gRPC layer uses."""
-
-    def __init__(self, name: tuple[str, int]) -> None:
-        self._name = name
-
-    def getsockname(self) -> tuple[str, int]:
-        return self._name
-
-    def setsockopt(self, *_: object) -> None:
-        return None
-
-
-class _Pair:
-    """Both ends of a connection."""
-
-    def __init__(
-        self,
-        network: SimulatedNetwork,
-        loop: VirtualTimeLoop,
-        client: tuple[str, int],
-        server: tuple[str, int],
-        processes: set[SimulatedProcess | None],
-    ) -> None:
-        self._network = network
-        self.processes = processes
-        self.hosts = {client[0], server[0]}
-        self._names = (client[0], server[0])
-        self.client = SimulatedTransport(self, loop, peer_name=server)
-        self.server = SimulatedTransport(self, loop, peer_name=client)
-        self.client.peer, self.server.peer = self.server, self.client
-
-    @property
-    def is_open(self) -> bool:
-        return self._network.is_reachable(*self._names)
-
-    def delay(self) -> float:
-        return self._network.delay()
-
-    @property
-    def stalled_until(self) -> float:
-        return self._network.stalled_until(*self._names)
-
-    @property
-    def held_bytes(self) -> int:
-        return self.client.get_write_buffer_size() + self.server.get_write_buffer_size()
-
-    def resume(self) -> None:
-        self.client.send_held()
-        self.server.send_held()
-
-    def resume_pings(self) -> None:
-        self.client.resume_pings()
-        self.server.resume_pings()
-
-    def reset(self, reason: str) -> None:
-        """Both sides notice; a side that is not reachable notices when it next sends."""
-        self._network.forget(self)
-        for end in (self.client, self.server):
-            end.lose(ConnectionResetError(errno.ECONNRESET, reason))
-
-    def silence(self) -> None:
-        self.client.is_silent = self.server.is_silent = True
-
-    def close(self) -> None:
-        self._network.forget(self)
-
-
-class SimulatedTransport(asyncio.Transport):
-    """One end of a connection."""
-
-    def __init__(self, pair: _Pair, loop: VirtualTimeLoop, peer_name: tuple[str, int]) -> None:
-        super().__init__({"peername": peer_name, "socket": _SocketName(peer_name)})
-        self.peer: SimulatedTransport
-        self.is_silent = False
-        self._pair = pair
-        self._loop = loop
-        self._protocol: asyncio.BaseProtocol | None = None
-        self._reader: Callable[[], None] | None = None
-        self._early: deque[bytes | None] = deque()  # arrived before there is a protocol, or while reading is paused
-        self._is_paused = False
-        self._context: Context | None = None
-        self._held: list[bytes | None] = []  # None is the end of the stream
-        self._arriving: deque[bytes | None] = deque()
-        self._last_arrival = 0.0
-        self._is_closing = False
-        self._is_lost = False
-        self._paused_pings: AsyncConnection | None = None
-
-    def prepare(self, context: Context) -> None:
-        """Both ends are prepared before one of them sends."""
-        self._context = context
-
-    def open(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol
-        protocol.connection_made(self)
-        self.resume_reading()
-
-    # --- before there is a protocol ---
-
-    def set_reader(self, reader: Callable[[], None] | None) -> None:
-        self._reader = reader
-        if self._early or self._is_lost:
-            self._notify()
-
-    def peek(self) -> bytes:
-        if self._early and (first := self._early[0]):
-            return first[:1]
-        if self._early or self._is_lost:
-            return b""
-        raise BlockingIOError
-
-    def _notify(self) -> None:
-        self._loop.call_soon(self._call_reader, context=self._context)
-
-    def _call_reader(self) -> None:
-        """The reader may have been removed meanwhile."""
-        if self._reader is not None:
-            self._reader()
-
-    # --- used by the protocol ---
-
-    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        if data and not self._is_closing:
-            self._send(bytes(data))
-
-    def write_eof(self) -> None:
-        self._send(None)
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def is_closing(self) -> bool:
-        return self._is_closing
-
-    def close(self) -> None:
-        if not self._is_closing:
-            self._is_closing = True
-            self._send(None)
-            self._lose_soon(None)
-
-    def abort(self) -> None:
-        self._is_closing = True
-        if not self._is_lost:
-            self._pair.close()
-            self.peer.lose(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
-            self._lose_soon(None)
-
-    def get_write_buffer_size(self) -> int:
-        return sum(len(data) for data in self._held if data is not None)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """A network without congestion: what is written leaves, unless a partition holds it."""
-
-    def pause_reading(self) -> None:
-        self._is_paused = True
-
-    def resume_reading(self) -> None:
-        self._is_paused = False
-        early, self._early = self._early, deque()
-        for data in early:
-            self._take(data)
-
-    # --- the way to the peer ---
-
-    def _send(self, data: bytes | None) -> None:
-        self._held.append(data)
-        self.send_held()
-
-    def send_held(self) -> None:
-        if self.is_silent or not self._pair.is_open:
-            return
-        held, self._held = self._held, []
-        for data in held:
-            arrival = max(self._loop.time() + self._pair.delay(), self._pair.stalled_until)
-            self._last_arrival = max(self._last_arrival, arrival)
-            self.peer.receive_at(self._last_arrival, data)
-
-    def receive_at(self, when: float, data: bytes | None) -> None:
-        assert self._context is not None
-        self._arriving.append(data)  # timers of the same time have no order
-        self._loop.call_at(when, self._receive, context=self._context)
-
-    def _receive(self) -> None:
-        data = self._arriving.popleft()
-        if self._is_lost or self.is_silent:
-            return
-        self._take(data)
-
-    def _take(self, data: bytes | None) -> None:
-        if self._protocol is None or self._is_paused:
-            self._early.append(data)
-            self._notify()
-        else:
-            self._deliver(data)
-
-    def _deliver(self, data: bytes | None) -> None:
-        if data is None:
-            cast(asyncio.Protocol, self._protocol).eof_received()
-            self.close()
-            return
-        protocol = cast(asyncio.BufferedProtocol, self._protocol)
-        view = memoryview(data)
-        while view and not self._is_lost:
-            buffer = memoryview(cast(Any, protocol.get_buffer(len(view))))
-            size = min(len(buffer), len(view))
-            buffer[:size] = view[:size]
-            protocol.buffer_updated(size)
-            view = view[size:]
-
-    # --- keep-alive ---
-
-    @property
-    def would_answer(self) -> bool:
-        """The peer would answer a ping: the path is open, nothing is on its way, and both processes run."""
-        return (
-            self._pair.is_open
-            and self._pair.stalled_until <= self._loop.time()
-            and not self.is_silent
-            and not self._is_closing
-            and not (self._held or self._arriving or self.peer._held or self.peer._arriving)
-            and not (self.peer._is_closing or self.peer._is_paused)
-        )
-
-    def pause_pings(self, connection: AsyncConnection) -> None:
-        self._paused_pings = connection
-
-    def resume_pings(self) -> None:
-        """A ping was answered at some time before, so the next one is due within the interval."""
-        if (connection := self._paused_pings) is not None and self._context is not None:
-            self._paused_pings = None
-            connection._keepalive_timer.received(self._loop.time())
-            if connection.reason is None:
-                self._context.run(connection._plan_wake_up)
-
-    # --- the end ---
-
-    def lose(self, error: Exception | None) -> None:
-        """The connection is broken; the protocol is informed after the usual delay, and after what was sent before."""
-        if not self.is_silent and self._context is not None:
-            when = max(self._loop.time() + self._pair.delay(), self.peer._last_arrival)
-            self._loop.call_at(when, self._lost, error, context=self._context)
-
-    def _lose_soon(self, error: Exception | None) -> None:
-        self._loop.call_soon(self._lost, error, context=self._context)
-
-    def _lost(self, error: Exception | None) -> None:
-        if not self._is_lost:
-            self._is_lost = self._is_closing = True
-            self._pair.close()
-            if self._protocol is None:
-                self._notify()
-            else:
-                self._protocol.connection_lost(error)
-
-
-def ping_only_if_needed(check: Callable[[AsyncConnection], None]) -> Callable[[AsyncConnection], None]:
-    """As long as the peer would answer, no pings are sent: the timer is started again when a fault affects the path.
-
-    Idle connections are most of the work of a long simulation otherwise. Intervals and limits are the real ones.
-    """
-
-    def check_keepalive(connection: AsyncConnection) -> None:
-        transport = connection._transport
-        if isinstance(transport, SimulatedTransport) and transport.would_answer:
-            transport.pause_pings(connection)
-        else:
-            check(connection)
-
-    return check_keepalive

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ankaios.agent.server_link import FOLLOW_TIMEOUT
 from ankaios.common.errors import Unavailable
-from ankaios.common.model.state import COMPLETE_STATE
+from ankaios.common.model.state import COMPLETE_STATE, EMPTY_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import CommanderHello, FromServer, ToServer
 from ankaios.common.state_manipulation import MISSING, Form, Path, get_value, parse_path, remove_value, set_value
@@ -24,14 +24,13 @@ from ankaios.middleware.client import ServerConnection, connect
 from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server_targets import ServerTargets, server_urls
+from ankaios.storage.state_store import UNKNOWN_TEXT
 
 ANSWER_LIMIT, CONNECT_LIMIT = 10.0, 5.0
 EVENT_DELAY = 5.0
 WATCHED = ("desiredState", "workloadStates")
 
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "unknown"
-# An error of the server that does not say whether the change is stored.
-UNKNOWN_TEXT = "it is not known whether the change is stored"
 
 
 class OperatorChange(Struct):
@@ -77,6 +76,12 @@ def hello() -> ToServer:
     return ToServer(commanderHello=CommanderHello(protocolVersion=PROTOCOL_VERSION, user="operator"))
 
 
+def desired_state_request(desired: Form, *masks: str) -> base.Request:
+    """Request to set the parts of the desired state that the masks select."""
+    state = COMPLETE_STATE.from_form({"desiredState": {**EMPTY_STATE, **desired}})
+    return base.Request(updateStateRequest=base.UpdateStateRequest(newState=state, updateMask=masks))
+
+
 class Operator:
     """Connects for each request, as `ank` does."""
 
@@ -89,11 +94,8 @@ class Operator:
         """Set or delete one workload."""
         operation = OperatorChange(workload, value, asyncio.get_running_loop().time())
         self.operations.append(operation)
-        state: Form = {"desiredState": {"apiVersion": "v1", "workloads": {} if form is None else {workload: form}}}
-        request = base.UpdateStateRequest(
-            newState=COMPLETE_STATE.from_form(state), updateMask=[f"desiredState.workloads.{workload}"]
-        )
-        return await self._finish(operation, base.Request(updateStateRequest=request))
+        desired = {"workloads": {} if form is None else {workload: form}}
+        return await self._finish(operation, desired_state_request(desired, f"desiredState.workloads.{workload}"))
 
     async def undo(self, done: OperatorChange, value: str | None) -> OperatorChange:
         """Roll back to the revision before an accepted change of a workload, which had this version then."""
@@ -115,11 +117,8 @@ class Operator:
 
     async def configure_devices(self, configurations: Mapping[str, Any]) -> bool:
         """Set the device configurations; return whether that was accepted."""
-        state: Form = {"desiredState": {"apiVersion": "v1", "workloads": {}, "deviceConfigurations": configurations}}
-        request = base.UpdateStateRequest(
-            newState=COMPLETE_STATE.from_form(state), updateMask=["desiredState.deviceConfigurations"]
-        )
-        response = await self.request(base.Request(updateStateRequest=request))
+        desired = {"deviceConfigurations": configurations}
+        response = await self.request(desired_state_request(desired, "desiredState.deviceConfigurations"))
         return response is not None and response.HasField("UpdateStateSuccess")
 
     async def read(self, *masks: str) -> Form | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ankaios.common.model.state import COMPLETE_STATE
-from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import InstanceName
 from ankaios.simulation import invariants as inv
 from ankaios.simulation import scenario as sc
@@ -26,11 +25,13 @@ from ankaios.simulation.checks import RunningChecks
 from ankaios.simulation.cluster import ClusterOptions, Happening, SimulatedCluster
 from ankaios.simulation.determinism import seeded
 from ankaios.simulation.disk import SimulatedDisks
+from ankaios.simulation.faults import FaultInjector
 from ankaios.simulation.isolation import InternalErrors, close, quiet
 from ankaios.simulation.leaders import ObservedLeaders
-from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, watched_part
-from ankaios.simulation.runtime import RuntimeFaults, SimulatedContainer
-from ankaios.simulation.scenario import Action, Scenario, Workloads
+from ankaios.simulation.operator import ACCEPTED, Operator, OperatorChange, Subscriber, desired_state_request
+from ankaios.simulation.rest import LOOK_INTERVAL, Finding, RestChecks
+from ankaios.simulation.runtime import SimulatedContainer
+from ankaios.simulation.scenario import Action, Fault, Scenario, UserAction, Workloads
 from ankaios.simulation.virtual_time import EndlessWork, VirtualTimeLoop
 from ankaios.simulation.workload_requests import WorkloadSubscriber, request_through_fifos
 
@@ -39,11 +40,10 @@ from ankaios.simulation.workload_requests import WorkloadSubscriber, request_thr
 CONVERGENCE_LIMIT = 900.0
 # Leases of leaders, in seconds: renewals are most of the work of a long simulation with etcd.
 SHORT_LEASE, LONG_LEASE = 10, 30
-RESTART_LIMIT = 90.0  # seconds until a server answers after all of them have been restarted
-_LOOK_INTERVAL = 5.0
-_TOTAL_FAILURE = 10.0  # seconds; in longer faults every call of a runtime fails
+LONGEST_FAULT = 61.0  # seconds
 _FAST = Path("/dev/shm")
-_NO_ANSWER = [(inv.CONVERGENCE, "no server answered")]
+# The names of the tasks of operators that change the state.
+_APPLY, _DELETE, _ROLLBACK = "an apply", "a delete", "a rollback"
 
 
 class SimulationResult(Struct):
@@ -52,7 +52,6 @@ class SimulationResult(Struct):
     record: list[Happening]
     virtual_seconds: float
     operations: Counter[str]
-    converged_after: float
 
 
 def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
@@ -64,7 +63,7 @@ def play(scenario: Scenario, *, stop_early: bool = True) -> SimulationResult:
     with tempfile.TemporaryDirectory(prefix="ank-sim-", dir=parent, ignore_cleanup_errors=True) as folder:
         player = Player(loop, scenario, Path(folder), errors, stop_early=stop_early)
         replaced = player.replaced()
-        with quiet(errors), seeded(loop, Random(scenario.seed), lambda: player.clock_difference, replaced):
+        with quiet(errors), seeded(loop, Random(scenario.seed), lambda: player.faults.clock_difference, replaced):
             try:
                 loop.run_until_complete(player.run())
             except EndlessWork as endless:
@@ -81,49 +80,42 @@ class Player:
     def __init__(
         self, loop: VirtualTimeLoop, scenario: Scenario, folder: Path, errors: InternalErrors, *, stop_early: bool
     ) -> None:
-        self.clock_difference = 0.0
         self._loop = loop
         self._scenario = scenario
-        self._random = Random(scenario.seed)
-        self._folder = folder
         self._errors = errors
         self._stop_early = stop_early
         self._violations: list[inv.Violation] = []
         self._workloads = Workloads(scenario.nodes)
-        self._disks = SimulatedDisks(self._random)
-        self._leaders = ObservedLeaders(partial(self.violated, inv.TERMS), lambda *line: self._cluster.note(*line))
-        self._cluster: SimulatedCluster
-        self._operator: Operator
-        self._checks: RunningChecks
-        self._subscriber: Subscriber
+        lease = LONG_LEASE if scenario.is_long else SHORT_LEASE
+        options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage, lease=lease)
+        random = Random(scenario.seed)
+        self._cluster = SimulatedCluster(loop, random, folder / "hosts", options, SimulatedDisks(random))
+        self._leaders = ObservedLeaders(partial(self.violated, inv.TERMS), self._cluster.note)
+        self._operator = Operator(self._cluster.server_urls)
+        self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self.violated)
+        self._rest = RestChecks(self._cluster, self._workloads, self._operator, self._checks, self.violated)
+        self._subscriber = self._new_subscriber()
         self._watcher = WorkloadSubscriber()
+        self.faults = FaultInjector(self._cluster)
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: dict[str, asyncio.Lock] = {}
         self._requests = 0
-        self._converged_after = 0.0
 
     def replaced(self) -> list[tuple[Any, str, Any]]:
-        return [*self._disks.replaced(), *self._leaders.replaced()]
+        return [*self._cluster.disks.replaced(), *self._leaders.replaced()]
 
     def result(self) -> SimulationResult:
         operations = Counter(operation.outcome for operation in self._operator.operations)
-        seconds, converged = self._loop.now, self._converged_after
-        return SimulationResult(self._scenario, self._violations, self._cluster.record, seconds, operations, converged)
+        return SimulationResult(self._scenario, self._violations, self._cluster.record, self._loop.now, operations)
 
     async def run(self) -> None:
         scenario = self._scenario
-        lease = LONG_LEASE if scenario.is_long else SHORT_LEASE
-        options = ClusterOptions(scenario.nodes, scenario.servers, scenario.storage, lease=lease)
-        self._cluster = SimulatedCluster(self._loop, self._random, self._folder / "hosts", options, self._disks)
-        self._operator = Operator(self._cluster.server_urls)
-        self._checks = RunningChecks(self._cluster, self._workloads, self._operator, self.violated)
-        self._subscriber = self._new_subscriber()
         self._cluster.start()
         self._begin(self._subscriber.run(), "the subscriber")
         self._begin(self._checks.run(self._subscriber, self._watcher), "the periodic checks")
         self._begin(self._subscribe_as_workload(), "the subscribed workload")
         for node in self._cluster.nodes:
-            self._plug(node)
+            self.faults.plug(node)
         await self._configure_devices()
         for action in scenario.actions:
             await asyncio.sleep(max(0.0, action.time - self._loop.now))
@@ -132,10 +124,11 @@ class Player:
             self._perform(action)
         await asyncio.sleep(max(0.0, scenario.hours * 3600 - self._loop.now))
         if not self._is_over:
-            self._converged_after = await self._settle()
+            await self._come_to_rest()
         if not self._is_over and scenario.storage != "memory":
-            await self._check_stored_state()
-        self._check_internal_errors()
+            await self._rest.check_stored_state()
+        for text in self._errors.texts:
+            self.violated(inv.INTERNAL_ERRORS, text)
 
     async def _configure_devices(self) -> None:
         """The server may still be starting."""
@@ -143,6 +136,26 @@ class Player:
             if await self._operator.configure_devices(sc.DEVICE_CONFIGURATIONS):
                 return
             await asyncio.sleep(0.1)
+
+    async def _come_to_rest(self) -> None:
+        """End all faults, wait for the desired state, and check everything."""
+        began = self._loop.now
+        self.faults.end_network_and_disk_faults()
+        await asyncio.sleep(LONGEST_FAULT)
+        self.faults.restore_hosts()
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL)
+            found = await self._unfinished()
+            if not found or self._loop.now - began >= CONVERGENCE_LIMIT:
+                break
+        for invariant, text in found:
+            self.violated(invariant, text)
+        await self._rest.check_state(self._subscriber, self._watcher)
+
+    async def _unfinished(self) -> list[Finding]:
+        if any(not task.done() and task.get_name() in (_APPLY, _DELETE, _ROLLBACK) for task in self._tasks):
+            return [(inv.CONVERGENCE, "an operator still waits")]
+        return await self._rest.unfinished()
 
     def end(self) -> None:
         self._cluster.end()
@@ -153,8 +166,8 @@ class Player:
     def _is_over(self) -> bool:
         return bool(self._violations) and self._stop_early
 
-    def _begin(self, work: object, name: str) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work, name=name)  # type: ignore[arg-type]
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -163,99 +176,30 @@ class Player:
         self._cluster.note("", f"VIOLATION {invariant}: {text}")
 
     def _new_subscriber(self) -> Subscriber:
-        subscriber = Subscriber(self._cluster.server_urls, lambda paths: checks.states_reported(subscriber, paths))
         checks = self._checks
+        subscriber = Subscriber(self._cluster.server_urls, lambda paths: checks.states_reported(subscriber, paths))
         return subscriber
-
-    # --- devices ---
-
-    def _plug(self, node: str) -> None:
-        devices = self._cluster.nodes[node].handler
-        devices.plug("udev", f"cam-{node}")
-        devices.plug("onvif", "lens")
-
-    def _unplug(self, node: str) -> None:
-        devices = self._cluster.nodes[node].handler
-        devices.unplug("udev", f"cam-{node}")
-        devices.unplug("onvif", "lens")
-
-    def _check_internal_errors(self) -> None:
-        for text in self._errors.texts:
-            self.violated(inv.INTERNAL_ERRORS, text)
 
     # --- actions ---
 
     def _perform(self, action: Action) -> None:
         self._cluster.note("", f"-- {str(action).strip()}")
-        cluster = self._cluster
-        if action.kind in sc.FAULTS and action.kind != sc.CLOCK_JUMP:
-            self._checks.fault_lasts(action.seconds)
+        if action.kind in tuple(Fault):
+            if action.kind != Fault.CLOCK_JUMP:
+                self._checks.fault_lasts(action.seconds)
+            self.faults.cause(action)
+            return
         match action:
-            case Action(_, sc.APPLY, name, version):
-                self._begin(self._write(name, version), "an apply")
-            case Action(_, sc.DELETE, name):
-                self._begin(self._write(name, None), "a delete")
-            case Action(_, sc.UNDO, name, version):
-                self._begin(self._write_and_undo(name, version), "a rollback")
-            case Action(_, sc.SUBSCRIBE):
+            case Action(_, UserAction.APPLY, name, version):
+                self._begin(self._write(name, version), _APPLY)
+            case Action(_, UserAction.DELETE, name):
+                self._begin(self._write(name, None), _DELETE)
+            case Action(_, UserAction.UNDO, name, version):
+                self._begin(self._write_and_undo(name, version), _ROLLBACK)
+            case Action(_, UserAction.SUBSCRIBE):
                 self._begin(self._subscribe(action.seconds), "a further subscriber")
-            case Action(_, sc.REQUEST, _, config):
+            case Action(_, UserAction.REQUEST, _, config):
                 self._begin(self._request_of_workload(config), "a workload request")
-            case Action(_, sc.KILL_AGENT, node):
-                cluster.kill_agent(node)
-                self._later(action, lambda: cluster.start_agent(node))
-            case Action(_, sc.POWER_NODE, node):
-                cluster.power_off_node(node)
-                self._later(action, lambda: cluster.start_agent(node))
-            case Action(_, sc.KILL_SERVER, server):
-                cluster.kill_server(server)
-                self._later(action, lambda: cluster.start_server(server))
-            case Action(_, sc.POWER_SERVER, server):
-                cluster.power_off_server(server)
-                self._later(action, lambda: cluster.start_server(server))
-            case Action(_, sc.CUT | sc.PARTITION | sc.HALF_OPEN | sc.DELAYED):
-                for host in self._second_hosts(action):
-                    self._disturb_network(action, host)
-            case Action(_, sc.FULL_DISK, host):
-                self._disks.fill(host)
-                self._later(action, lambda: self._disks.free(host))
-            case Action(_, sc.SLOW_NETWORK):
-                cluster.network.longest_delay = 0.5
-                self._later(action, self._fast_network)
-            case Action(_, sc.CLOCK_JUMP):
-                self.clock_difference += action.seconds
-            case Action(_, sc.KILL_ETCD, host) if cluster.etcd is not None:
-                etcd = cluster.etcd
-                etcd.kill_member(host)
-                self._later(action, lambda: etcd.start_member(host))
-            case Action(_, sc.CONTAINER_DIES | sc.CONTAINER_REMOVED, name):
-                self._harm_container(name, action.kind)
-            case Action(_, sc.UNPLUG, node):
-                self._unplug(node)
-                self._later(action, lambda: self._plug(node))
-            case Action(_, kind, node) if node in cluster.nodes:
-                self._disturb_runtime(node, kind, action.seconds)
-                self._later(action, lambda: self._calm_runtime(node))
-
-    def _second_hosts(self, action: Action) -> list[str]:
-        etcd = self._cluster.etcd
-        return etcd.hosts if etcd is not None and action.other == sc.ALL_MEMBERS else [action.other]
-
-    def _disturb_network(self, action: Action, other: str) -> None:
-        network, one = self._cluster.network, action.target
-        match action.kind:
-            case sc.CUT:
-                network.cut(one, other)
-            case sc.PARTITION:
-                network.block(one, other)
-                self._later(action, lambda: network.unblock(one, other))
-            case sc.HALF_OPEN:
-                network.silence(one, other)
-            case sc.DELAYED:
-                network.stall(one, other, action.seconds)
-
-    def _later(self, action: Action, call: object) -> None:
-        self._loop.call_later(action.seconds, call)  # type: ignore[arg-type]
 
     async def _write(self, name: str, version: str | None) -> None:
         """Changes of one workload follow each other, so that the last accepted one decides."""
@@ -313,11 +257,8 @@ class Player:
         if found is None or found.control_interface is None:
             return
         self._requests += 1
-        state = {"desiredState": {"apiVersion": "v1", "workloads": {}, "configs": {config: str(self._requests)}}}
-        update = base.UpdateStateRequest(
-            newState=COMPLETE_STATE.from_form(state), updateMask=[f"desiredState.configs.{config}"]
-        )
-        request = base.Request(requestId=f"w{self._requests}", updateStateRequest=update)
+        request = desired_state_request({"configs": {config: str(self._requests)}}, f"desiredState.configs.{config}")
+        request.requestId = f"w{self._requests}"
         response = await request_through_fifos(found.control_interface, request)
         outcome = "no response" if response is None else response.WhichOneof("ResponseContent")
         self._cluster.note(sc.MANAGER, f"writes '{config}': {outcome}")
@@ -332,115 +273,3 @@ class Player:
             for version in versions
             if version is not None and InstanceName.of(name.workload, name.agent, version) == name
         )
-
-    def _harm_container(self, name: str, kind: str) -> None:
-        for node in self._cluster.nodes.values():
-            for container in node.containers.running():
-                if container.instance_name.workload == name:
-                    if kind == sc.CONTAINER_DIES:
-                        node.containers.end(container.id)
-                    else:
-                        node.containers.remove(container.id)
-                    return
-
-    def _disturb_runtime(self, node: str, kind: str, seconds: float) -> None:
-        faults = self._cluster.nodes[node].containers.faults
-        match kind:
-            case sc.RUNTIME_SLOW:
-                faults.longest_call = 8.0
-            case sc.RUNTIME_FAILS:
-                faults.failure_rate = 1.0 if seconds > _TOTAL_FAILURE else 0.5
-            case sc.RUNTIME_HANGS:
-                faults.hangs_until = self._loop.now + seconds
-            case sc.WRONG_STATES:
-                faults.wrong_state_rate = 0.2
-
-    def _calm_runtime(self, node: str) -> None:
-        self._cluster.nodes[node].containers.faults = RuntimeFaults()
-
-    def _fast_network(self) -> None:
-        self._cluster.network.longest_delay = 0.002
-
-    # --- rest ---
-
-    async def _settle(self) -> float:
-        """End all faults, wait for the desired state, and check everything; return the seconds that it took."""
-        began = self._loop.now
-        cluster = self._cluster
-        cluster.network.unblock_all()
-        self._disks.free_all()
-        self._fast_network()
-        await asyncio.sleep(61)  # the longest fault
-        for name in cluster.nodes:
-            self._calm_runtime(name)
-            self._plug(name)
-            cluster.start_agent(name)
-        for name in cluster.servers:
-            cluster.start_server(name)
-        faults = _NO_ANSWER
-        while faults and self._loop.now - began < CONVERGENCE_LIMIT:
-            await asyncio.sleep(_LOOK_INTERVAL)
-            faults = await self._faults_at_rest()
-        for invariant, fault in faults:
-            self.violated(invariant, fault)
-        await self._check_state()
-        return self._loop.now - began
-
-    async def _faults_at_rest(self) -> list[tuple[str, str]]:
-        """What is not as it should be yet, with its invariant."""
-        if any(not task.done() and task.get_name() in ("an apply", "a delete", "a rollback") for task in self._tasks):
-            return [(inv.CONVERGENCE, "an operator still waits")]
-        state = await self._operator.read()
-        if state is None:
-            return _NO_ANSWER
-        running, desired = self._running(), state["desiredState"]
-        unfinished = inv.check_convergence(desired, running, self._cluster.nodes, self._group_of)
-        unfinished = unfinished or inv.check_states(desired, state.get("workloadStates", {}), running)
-        return [
-            *((inv.CONVERGENCE, fault) for fault in unfinished),
-            *((inv.SLOTS, fault) for fault in self._checks.slots_at_rest()),
-            *((inv.BOUNDED, fault) for fault in self._checks.observed_at_rest()),
-        ]
-
-    def _group_of(self, workload: str) -> str | None:
-        """Workloads that compete for the same slot."""
-        device = self._workloads.device_of(workload)
-        return f"{device} of {self._workloads.node_of(workload)}" if device == sc.LOCAL else device
-
-    def _running(self) -> dict[str, list[InstanceName]]:
-        return {
-            name: [container.instance_name for container in node.containers.running()]
-            for name, node in self._cluster.nodes.items()
-        }
-
-    async def _check_stored_state(self) -> None:
-        """What the servers have shown is what they have stored: after a restart, they show the same."""
-        before = await self._operator.read("desiredState")
-        for name in self._cluster.servers:
-            self._cluster.kill_server(name)
-        for name in self._cluster.servers:
-            self._cluster.start_server(name)
-        after, began = None, self._loop.now
-        while after is None and self._loop.now - began < RESTART_LIMIT:
-            await asyncio.sleep(_LOOK_INTERVAL)
-            after = await self._operator.read("desiredState")
-        if before is not None and after != before:
-            self.violated(inv.LOST_CHANGE, f"the stored state is {after}, the servers have shown {before}")
-
-    async def _check_state(self) -> None:
-        state = await self._operator.read()
-        if state is None:
-            return
-        for fault in inv.check_changes(self._operator.operations, state["desiredState"], self._workloads.names):
-            self.violated(inv.LOST_CHANGE, fault)
-        self._checks.configs_at_rest(state["desiredState"].get("configs", {}))
-        self._checks.events_seen(self._subscriber)
-        copy = self._subscriber.copy
-        if copy is None:
-            self.violated(inv.EVENTS, "the subscriber has no connection")
-        elif watched_part(copy) != watched_part(state):
-            self.violated(inv.EVENTS, f"the copy differs: {watched_part(copy)} instead of {watched_part(state)}")
-        copy = self._watcher.copy
-        if copy is not None and watched_part(copy) != watched_part(state):
-            text = f"the copy of a workload differs: {watched_part(copy)} instead of {watched_part(state)}"
-            self.violated(inv.EVENTS, text)

@@ -66,7 +66,7 @@ REPLACEMENTS = (
     ),
     Replacement(
         "writes to a full disk",
-        "`SimulatedDisks`: `os.write`, `Path.write_bytes` and commits of SQLite fail with the errors of a full disk",
+        "`SimulatedDisks`: `os.write` and commits of SQLite fail with the errors of a full disk",
         "full disks on command; files and databases are real ones in memory",
     ),
     Replacement(

@@ -8,41 +8,60 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from enum import StrEnum
 from random import Random
 
 import msgspec
 from msgspec import Struct
 
-# Actions of operators and workloads: who, and what they change. An undo is a change and its rollback.
-APPLY, DELETE, UNDO, SUBSCRIBE, REQUEST = "apply", "delete", "apply and roll back", "subscribe", "workload request"
-# Faults. `seconds` is their duration.
-KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER = (
-    "kill agent",
-    "kill server",
-    "cut power of node",
-    "cut power of server",
-)
-CUT, PARTITION, SLOW_NETWORK = "cut connections", "partition", "slow network"
-HALF_OPEN, DELAYED, FULL_DISK = "half-open connections", "delayed messages", "full disk"
-RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS = "slow runtime", "failing runtime", "hanging runtime"
-WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED = "wrong states", "container dies", "container removed"
-CLOCK_JUMP, KILL_ETCD = "clock jump", "kill etcd member"
-UNPLUG = "unplug device"
 
-FAULTS = (
-    *(KILL_AGENT, KILL_SERVER, POWER_NODE, POWER_SERVER, CUT, PARTITION, HALF_OPEN, DELAYED),
-    *(SLOW_NETWORK, FULL_DISK),
-    *(RUNTIME_SLOW, RUNTIME_FAILS, RUNTIME_HANGS, WRONG_STATES, CONTAINER_DIES, CONTAINER_REMOVED),
-    *(CLOCK_JUMP, KILL_ETCD, UNPLUG),
-)
+class UserAction(StrEnum):
+    """Actions of operators and workloads. An undo is a change and its rollback."""
+
+    APPLY = "apply"
+    DELETE = "delete"
+    UNDO = "apply and roll back"
+    SUBSCRIBE = "subscribe"
+    REQUEST = "workload request"
 
 
+class Fault(StrEnum):
+    """The duration of a fault is `seconds` of the action. Seeds depend on the order of the faults."""
+
+    KILL_AGENT = "kill agent"
+    KILL_SERVER = "kill server"
+    POWER_NODE = "cut power of node"
+    POWER_SERVER = "cut power of server"
+    CUT = "cut connections"
+    PARTITION = "partition"
+    HALF_OPEN = "half-open connections"
+    DELAYED = "delayed messages"
+    SLOW_NETWORK = "slow network"
+    FULL_DISK = "full disk"
+    RUNTIME_SLOW = "slow runtime"
+    RUNTIME_FAILS = "failing runtime"
+    RUNTIME_HANGS = "hanging runtime"
+    WRONG_STATES = "wrong states"
+    CONTAINER_DIES = "container dies"
+    CONTAINER_REMOVED = "container removed"
+    CLOCK_JUMP = "clock jump"
+    KILL_ETCD = "kill etcd member"
+    UNPLUG = "unplug device"
+
+
+MEMBER_HOSTS = ("etcd0", "etcd1", "etcd2")
 # Stands for all members of etcd in faults of the network.
 ALL_MEMBERS = "etcd"
 
 
+def server_hosts(number: int) -> tuple[str, ...]:
+    return tuple(f"server{index}" for index in range(number))
+
+
 class Action(Struct, frozen=True, omit_defaults=True):
-    """`target` is a workload, node, server or device; `other` the second host of a fault of the network, or a version.
+    """`kind` is a `UserAction` or a `Fault`. `target` is a workload, node, server or device.
+
+    `other` is the second host of a fault of the network, a version, or a configuration item.
 
     A second host `etcd` stands for all members of etcd.
     """
@@ -81,7 +100,7 @@ class Scenario(Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, actions=tuple(actions))
 
     def faults(self) -> Counter[str]:
-        return Counter(action.kind for action in self.actions if action.kind in FAULTS)
+        return Counter(action.kind for action in self.actions if action.kind in tuple(Fault))
 
 
 LOCAL, SHARED = "cam", "lens"
@@ -162,14 +181,12 @@ _SHORT_STORES = ("memory", "memory", "sqlite", "sqlite", "sqlite", "sqlite", "sq
 _LONG_STORES = (*("memory",) * 8, *("sqlite",) * 23, "etcd")
 
 
-def draw_scenario(
-    seed: int, *, nodes: int = 5, hours: float = 0.1, storage: str | None = None, servers: int | None = None
-) -> Scenario:
-    """Draw the actions of a scenario; storage and the number of servers are drawn as well unless they are given."""
+def draw_scenario(seed: int, *, nodes: int, hours: float, storage: str | None = None) -> Scenario:
+    """Draw the actions of a scenario and the number of servers, and the storage unless it is given."""
     random = Random(seed)
     storage = storage or random.choice(_LONG_STORES if hours >= _LONG_HOURS else _SHORT_STORES)
     drawn = random.choice((1, 2, 3, 3))
-    servers = servers or (drawn if storage == "etcd" else 1)
+    servers = drawn if storage == "etcd" else 1
     names = tuple(f"node{number + 1}" for number in range(nodes))
     scenario = Scenario(seed, hours, names, servers, storage)
     return scenario.with_actions(sorted(_actions(random, scenario), key=lambda action: action.time))
@@ -185,7 +202,7 @@ def _actions(random: Random, scenario: Scenario) -> list[Action]:
     seconds = scenario.hours * 3600
     workloads = Workloads(scenario.nodes)
     operation_pace, fault_pace = _LONG_PACE if scenario.is_long else _SHORT_PACE
-    actions = [Action(random.uniform(1, 20), APPLY, name, "v0") for name in workloads.names]
+    actions = [Action(random.uniform(1, 20), UserAction.APPLY, name, "v0") for name in workloads.names]
     for number in range(max(4, int(seconds / operation_pace))):
         time = random.uniform(20, seconds)
         actions.append(_operation(random, time, f"v{number + 1}", random.choice(workloads.names)))
@@ -206,44 +223,44 @@ def _fault_time(random: Random, seconds: float, operations: Sequence[Action]) ->
 
 
 def _operation(random: Random, time: float, version: str, name: str) -> Action:
-    (kind,) = random.choices((APPLY, DELETE, UNDO, SUBSCRIBE, REQUEST), (10, 5, 2, 1, 2))
+    (kind,) = random.choices(tuple(UserAction), (10, 5, 2, 1, 2))
     match kind:
-        case "subscribe":
+        case UserAction.SUBSCRIBE:
             return Action(time, kind, seconds=round(random.uniform(5, 60), 3))
-        case "workload request":
+        case UserAction.REQUEST:
             return Action(time, kind, MANAGER, random.choice((ALLOWED_CONFIG, OTHER_CONFIG)))
-        case "delete":
+        case UserAction.DELETE:
             return Action(time, kind, name)
         case _:
             return Action(time, kind, name, version)
 
 
-def _possible_faults(scenario: Scenario) -> list[str]:
+def _possible_faults(scenario: Scenario) -> list[Fault]:
     """Without a store, a server that restarts begins with an empty state, as documented."""
-    impossible = set() if scenario.storage == "etcd" else {KILL_ETCD}
+    impossible = set() if scenario.storage == "etcd" else {Fault.KILL_ETCD}
     if scenario.storage == "memory":
-        impossible |= {KILL_SERVER, POWER_SERVER}
-    return [kind for kind in FAULTS if kind not in impossible]
+        impossible |= {Fault.KILL_SERVER, Fault.POWER_SERVER}
+    return [fault for fault in Fault if fault not in impossible]
 
 
-def _fault(random: Random, kind: str, time: float, scenario: Scenario, workloads: Workloads) -> Action:
-    servers = tuple(f"server{number}" for number in range(scenario.servers))
-    members = ("etcd0", "etcd1", "etcd2") if scenario.storage == "etcd" else ()
+def _fault(random: Random, kind: Fault, time: float, scenario: Scenario, workloads: Workloads) -> Action:
+    servers = server_hosts(scenario.servers)
+    members = MEMBER_HOSTS if scenario.storage == "etcd" else ()
     seconds = round(random.choice((random.uniform(0.1, 3), random.uniform(3, 60))), 3)
     match kind:
-        case "kill server" | "cut power of server":
+        case Fault.KILL_SERVER | Fault.POWER_SERVER:
             return Action(time, kind, random.choice(servers), seconds=seconds)
-        case "cut connections" | "partition" | "half-open connections" | "delayed messages":
+        case Fault.CUT | Fault.PARTITION | Fault.HALF_OPEN | Fault.DELAYED:
             return Action(time, kind, *_two_hosts(random, scenario.nodes, servers, members), seconds)
-        case "full disk":
+        case Fault.FULL_DISK:
             return Action(time, kind, random.choice((*scenario.nodes, *servers)), seconds=seconds)
-        case "container dies" | "container removed":
+        case Fault.CONTAINER_DIES | Fault.CONTAINER_REMOVED:
             return Action(time, kind, random.choice(workloads.names))
-        case "kill etcd member":
+        case Fault.KILL_ETCD:
             return Action(time, kind, random.choice(members), seconds=seconds)
-        case "clock jump":
+        case Fault.CLOCK_JUMP:
             return Action(time, kind, seconds=round(random.uniform(-7200, 7200), 1))
-        case "slow network":
+        case Fault.SLOW_NETWORK:
             return Action(time, kind, seconds=seconds)
         case _:
             return Action(time, kind, random.choice(scenario.nodes), seconds=seconds)

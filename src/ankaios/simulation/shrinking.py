@@ -16,14 +16,14 @@ from ankaios.simulation.scenario import Action, Scenario
 MAX_PLAYS = 200
 
 
-def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], max_plays: int = MAX_PLAYS) -> Scenario:
+def shrink(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scenario:
     """Remove parts of the actions, first large ones, then single ones, while the scenario still fails."""
     actions = list(scenario.actions)
     size = max(1, len(actions) // 2)
     plays = 0
     while size >= 1:
         start = 0
-        while start < len(actions) and plays < max_plays:
+        while start < len(actions) and plays < MAX_PLAYS:
             plays += 1
             shorter = actions[:start] + actions[start + size :]
             if fails(scenario.with_actions(shorter)):
@@ -59,7 +59,7 @@ def as_test(scenario: Scenario, invariant: str) -> str:
 
 def _as_call(action: Action) -> str:
     """The expression that makes the action."""
-    values = [action.time, action.kind, action.target, action.other]
+    values = [action.time, str(action.kind), action.target, action.other]
     while values[-1] == "":
         values.pop()
     seconds = f", seconds={action.seconds}" if action.seconds else ""

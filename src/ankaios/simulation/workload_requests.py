@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -25,19 +25,19 @@ _LOOK = 0.02
 _SESSION_LOOK = 1.0
 
 
-async def request_through_fifos(folder: Path, request: base.Request) -> base.Response | None:
-    """Return None if there is no agent, or no response in time."""
+@contextmanager
+def _session(folder: Path, request: base.Request) -> Iterator[int | None]:
+    """Open both FIFOs and send a request. Return the FIFO of responses; None if no agent has opened its ends."""
     with ExitStack() as opened:
         try:
             reader = _opened(opened, folder / "input", os.O_RDONLY)
             writer = _opened(opened, folder / "output", os.O_WRONLY)
-            _begin_session(writer, request)
-        except OSError:  # no FIFO, or no agent that has opened it
-            return None
-        with suppress(TimeoutError, OSError):
-            async with asyncio.timeout(RESPONSE_LIMIT):
-                return await _response(reader, request.requestId)
-        return None
+            for message in (ToAnkaios(hello=Hello(protocolVersion=PROTOCOL_VERSION)), ToAnkaios(request=request)):
+                os.write(writer, encode(message.SerializeToString()))
+        except OSError:
+            yield None
+            return
+        yield reader
 
 
 def _opened(opened: ExitStack, path: Path, mode: int) -> int:
@@ -46,20 +46,28 @@ def _opened(opened: ExitStack, path: Path, mode: int) -> int:
     return descriptor
 
 
+async def request_through_fifos(folder: Path, request: base.Request) -> base.Response | None:
+    """Return None if there is no agent, or no response in time."""
+    with _session(folder, request) as reader:
+        if reader is not None:
+            with suppress(TimeoutError, OSError):
+                async with asyncio.timeout(RESPONSE_LIMIT):
+                    return await _response(reader, request.requestId)
+    return None
+
+
 async def _response(reader: int, request_id: str) -> base.Response:
     decoder = FrameDecoder()
     while True:
-        data = b""
-        with suppress(BlockingIOError):
-            data = os.read(reader, 65536)
-        for response in _decoded(decoder, data, request_id):
+        for response in _decoded(decoder, _read(reader), request_id):
             return response
         await asyncio.sleep(_LOOK)
 
 
-def _begin_session(writer: int, request: base.Request) -> None:
-    for message in (ToAnkaios(hello=Hello(protocolVersion=PROTOCOL_VERSION)), ToAnkaios(request=request)):
-        os.write(writer, encode(message.SerializeToString()))
+def _read(reader: int) -> bytes:
+    with suppress(BlockingIOError):
+        return os.read(reader, 65536)
+    return b""
 
 
 def _decoded(decoder: FrameDecoder, data: bytes, request_id: str) -> list[base.Response]:
@@ -86,23 +94,19 @@ class WorkloadSubscriber(StateCopy):
         loop = asyncio.get_running_loop()
         self._sessions += 1
         self._decoder, request_id = FrameDecoder(), f"events{self._sessions}"
-        with ExitStack() as opened:
-            try:
-                reader = _opened(opened, folder / "input", os.O_RDONLY)
-                writer = _opened(opened, folder / "output", os.O_WRONLY)
-                _begin_session(writer, subscription(request_id))
-            except OSError:  # no FIFO, or no agent that has opened it
+        with _session(folder, subscription(request_id)) as reader:
+            if reader is None:
                 return
-            loop.add_reader(reader, self._read, reader, request_id)
-            opened.callback(loop.remove_reader, reader)
-            opened.callback(self.end)
-            while is_alive():  # noqa: ASYNC110 - the end of a container or an agent has no event
-                await asyncio.sleep(_SESSION_LOOK)
+            loop.add_reader(reader, self._receive, reader, request_id)
+            try:
+                while is_alive():  # noqa: ASYNC110 - the end of a container or an agent has no event
+                    await asyncio.sleep(_SESSION_LOOK)
+            finally:
+                self.end()
+                loop.remove_reader(reader)
 
-    def _read(self, reader: int, request_id: str) -> None:
-        data = b""
-        with suppress(BlockingIOError):
-            data = os.read(reader, 65536)
+    def _receive(self, reader: int, request_id: str) -> None:
+        data = _read(reader)
         if not data:  # the agent has closed its end
             asyncio.get_running_loop().remove_reader(reader)
         for response in _decoded(self._decoder, data, request_id):

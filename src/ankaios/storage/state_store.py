@@ -11,7 +11,7 @@ with a report if something was lost. This module owns the meaning of success and
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
@@ -23,6 +23,9 @@ JsonValue = Any
 
 class StorageFailed(Unavailable):
     """Nothing was stored; the caller may try again later."""
+
+
+UNKNOWN_TEXT: Final = "it is not known whether the change is stored"
 
 
 class CommitUnknown(StorageFailed):

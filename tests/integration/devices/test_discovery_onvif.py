@@ -42,7 +42,7 @@ async def test_a_camera_is_found_with_its_addresses() -> None:
     assert camera.requests == ["GetSystemDateAndTime", "GetNetworkInterfaces"]
 
 
-async def test_an_empty_network_is_told_as_an_empty_list() -> None:
+async def test_an_empty_network_is_reported_as_an_empty_list() -> None:
     async with running() as port:
         assert await first_list(port) == ()
 
@@ -94,7 +94,7 @@ async def test_a_refused_password_is_not_tried_again() -> None:
     assert camera.requests.count("GetNetworkInterfaces") == 1
 
 
-async def test_addresses_that_were_not_told_in_time_are_asked_again() -> None:
+async def test_addresses_that_were_not_received_in_time_are_requested_again() -> None:
     camera = FakeCamera()
     camera.silent_operations = {"GetNetworkInterfaces"}
     async with (
@@ -195,7 +195,9 @@ async def test_a_refused_answer_is_logged(caplog: pytest.LogCaptureFixture) -> N
     assert "refused 1 discovery answers" in caplog.text
 
 
-async def test_a_probe_that_cannot_be_sent_is_told_and_is_no_empty_network(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_probe_that_cannot_be_sent_is_an_error_and_not_an_empty_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # Sending to the broadcast address without asking for the right to do so fails as sending without a route does.
     monkeypatch.setattr(ws_discovery, "GROUP", "255.255.255.255")
     monkeypatch.setattr(ws_discovery, "open_socket", lambda interface: socket.socket(type=socket.SOCK_DGRAM))
@@ -203,6 +205,6 @@ async def test_a_probe_that_cannot_be_sent_is_told_and_is_no_empty_network(monke
         await anext(OnvifHandler(second=0.1).discover("", {}))
 
 
-async def test_an_interface_that_does_not_exist_is_told_and_is_no_empty_network() -> None:
+async def test_an_interface_that_does_not_exist_is_an_error_and_not_an_empty_network() -> None:
     with pytest.raises(HandlerLost, match=r"interface '203\.0\.113\.7'.*ONVIF_DISCOVERY_INTERFACE"):
         await anext(OnvifHandler(interface="203.0.113.7").discover("", {}))

@@ -7,9 +7,8 @@ from typing import cast
 import pytest
 
 from ankaios.simulation import invariants as inv
-from ankaios.simulation import scenario as sc
 from ankaios.simulation.play import SimulationResult, play
-from ankaios.simulation.scenario import Action, Scenario, draw_scenario
+from ankaios.simulation.scenario import Action, Fault, Scenario, UserAction, draw_scenario
 from ankaios.simulation.shrinking import as_test, shrink
 
 NODES = ("node1", "node2")
@@ -29,17 +28,21 @@ def test_the_same_seed_gives_the_same_record() -> None:
 def test_a_simulation_closes_the_files_of_killed_processes() -> None:
     before = len(os.listdir("/proc/self/fd"))
     result = play(
-        Scenario(7, 0.01, NODES, storage="sqlite", actions=(Action(5, sc.KILL_SERVER, "server0", seconds=1),))
+        Scenario(7, 0.01, NODES, storage="sqlite", actions=(Action(5, Fault.KILL_SERVER, "server0", seconds=1),))
     )
     assert result.violations == []
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("fault", [sc.KILL_AGENT, sc.POWER_NODE, sc.RUNTIME_HANGS, sc.RUNTIME_FAILS, sc.WRONG_STATES])
+@pytest.mark.parametrize(
+    "fault", [Fault.KILL_AGENT, Fault.POWER_NODE, Fault.RUNTIME_HANGS, Fault.RUNTIME_FAILS, Fault.WRONG_STATES]
+)
 def test_a_cluster_recovers_from_a_fault_of_a_node(fault: str) -> None:
     result = play(
         short_scenario(
-            Action(1, sc.APPLY, "w0", "v0"), Action(10, fault, "node1", seconds=5), Action(11, sc.APPLY, "w0", "v1")
+            Action(1, UserAction.APPLY, "w0", "v0"),
+            Action(10, fault, "node1", seconds=5),
+            Action(11, UserAction.APPLY, "w0", "v1"),
         )
     )
     assert result.violations == []
@@ -48,7 +51,7 @@ def test_a_cluster_recovers_from_a_fault_of_a_node(fault: str) -> None:
 
 
 def test_a_dependent_workload_starts_after_its_dependency() -> None:
-    result = play(short_scenario(Action(1, sc.APPLY, "w2", "v0"), Action(9, sc.APPLY, "w1", "v0")))
+    result = play(short_scenario(Action(1, UserAction.APPLY, "w2", "v0"), Action(9, UserAction.APPLY, "w1", "v0")))
     started = [it.what.split()[0] for it in result.record if " started " in it.what]
     assert started == ["w1", "w2"]
     assert result.violations == []

@@ -11,7 +11,7 @@ from ankaios.common.errors import StartupFailed
 
 
 @pytest.fixture(autouse=True)
-def no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("ankaios.agent.settings.DEFAULT_CONFIG_FILE", tmp_path / "default.conf")
     for name in ("INSECURE", "CA_PEM", "CRT_PEM", "KEY_PEM"):
         monkeypatch.delenv(f"ANKAGENT_{name}", raising=False)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ankaios.common.channels import Channel, ChannelClosed, FromServerChannel, ToServerChannel
+from ankaios.common.channels import Channel, ChannelClosed, ToServerChannel
 from ankaios.common.messages import (
     AgentGone,
     BroadcastLogsCancel,
@@ -29,7 +29,7 @@ async def test_messages_to_the_server_arrive_in_order() -> None:
 
 async def test_messages_from_the_server_arrive_in_order() -> None:
     """[utest->swdd~from-server-channel~1]"""
-    channel: FromServerChannel = Channel(3)
+    channel: Channel[FromServerMessage] = Channel(3)
     sent: list[FromServerMessage] = [
         Respond(error_response("a@b", "x")),
         ToAgent("a", FromServer()),
@@ -63,7 +63,7 @@ async def test_a_full_channel_blocks_send_and_rejects_try_send() -> None:
     assert await channel.receive() == 2
 
 
-async def test_waiting_senders_take_turns() -> None:
+async def test_waiting_senders_continue_in_their_order() -> None:
     channel: Channel[str] = Channel(1)
     await channel.send("first")
     senders = [asyncio.create_task(channel.send(name)) for name in ("a", "b", "c")]
@@ -72,7 +72,7 @@ async def test_waiting_senders_take_turns() -> None:
     await asyncio.gather(*senders)
 
 
-async def test_a_cancelled_sender_hands_its_turn_on() -> None:
+async def test_a_cancelled_sender_wakes_the_next_one() -> None:
     channel: Channel[str] = Channel(1)
     await channel.send("first")
     gone, stays = asyncio.create_task(channel.send("gone")), asyncio.create_task(channel.send("stays"))
@@ -107,7 +107,7 @@ async def test_close_wakes_all_waiting_tasks() -> None:
     assert all(isinstance(outcome, ChannelClosed) for outcome in outcomes)
 
 
-async def test_a_consumer_that_begins_before_the_end_of_an_earlier_one_is_not_forgotten() -> None:
+async def test_a_consumer_that_begins_before_the_end_of_an_earlier_one_is_woken() -> None:
     channel: Channel[str] = Channel(3)
     earlier = asyncio.create_task(channel.receive())
     await asyncio.sleep(0)

@@ -56,7 +56,7 @@ def test_a_state_carries_additional_information_that_does_not_change_what_it_is(
 
 @pytest.mark.parametrize("held", [STOPPING_REQUESTED_AT_RUNTIME, STOPPING_WAITING_TO_STOP])
 @pytest.mark.parametrize("reported", [RUNNING_OK, SUCCEEDED_OK, FAILED_EXEC_FAILED, FAILED_LOST, FAILED_UNKNOWN])
-def test_a_stopping_workload_does_not_flip_back(held: ExecutionState, reported: ExecutionState) -> None:
+def test_a_stopping_workload_does_not_become_running_again(held: ExecutionState, reported: ExecutionState) -> None:
     """[utest->swdd~common-workload-state-transitions~1]"""
     assert transition(held, reported) == held
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from ankaios.common.errors import Rejected
-from ankaios.common.handlebars import TemplateRenderError, TemplateSyntaxError, compile_template, render
+from ankaios.common.handlebars.errors import TemplateRenderError, TemplateSyntaxError
+from ankaios.common.handlebars.template import compile_template
+from tests.unit.common.templates import render
 
 CONTEXT: dict[str, Any] = {
     "port": "8080",
@@ -35,7 +37,7 @@ def reason(template: str) -> str:
     return str(error.value).partition(": ")[2]
 
 
-def test_the_engine_renders_without_knowing_what_for() -> None:
+def test_the_engine_needs_only_text_and_values() -> None:
     """[utest->swdd~server-delegate-template-render-to-external-library~1]"""
     assert render("image: {{image}}", {"image": "nginx"}) == "image: nginx"
 
@@ -180,7 +182,7 @@ def test_paths(template: str, text: str) -> None:
     assert rendered(template) == text
 
 
-def test_going_up_further_than_there_is_stays_where_it_is() -> None:
+def test_a_path_above_the_outermost_scope_stays_in_the_current_scope() -> None:
     assert rendered("{{#with db}}{{../../user}}{{/with}}") == "u"
 
 

@@ -19,8 +19,9 @@ from handlebarrz import HandlebarrzTemplate
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ankaios.common.handlebars import TemplateRenderError, TemplateSyntaxError, render
+from ankaios.common.handlebars.errors import TemplateRenderError, TemplateSyntaxError
 from tests.support.examples import examples
+from tests.unit.common.templates import render
 
 CONTEXT: dict[str, Any] = {
     "port": "8080",

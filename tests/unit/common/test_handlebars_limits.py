@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.handlebars import TemplateRenderError, TemplateSyntaxError, compile_template, render
+from ankaios.common.handlebars.errors import TemplateRenderError, TemplateSyntaxError
+from ankaios.common.handlebars.template import compile_template
+from tests.unit.common.templates import render
 
 HUNDRED: Any = [str(number) for number in range(100)]
 
@@ -144,7 +146,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("what", NONSENSE)
-def test_long_nonsense_is_refused_without_going_through_it_again_and_again(what: str) -> None:
+def test_a_long_invalid_text_is_rejected_in_linear_time(what: str) -> None:
     """With quadratic time, the test would exceed its time limit."""
     with pytest.raises(TemplateSyntaxError) as error:
         compile_template(NONSENSE[what])

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.handlebars import TemplateRenderError, render
+from ankaios.common.handlebars.errors import TemplateRenderError
+from tests.unit.common.templates import render
 
 CONTEXT: dict[str, Any] = {"port": "8080", "hosts": ["a", "b"], "db": {"user": "u", "pw": "p"}, "empty": ""}
 

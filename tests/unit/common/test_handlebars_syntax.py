@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ankaios.common.handlebars import TemplateSyntaxError, compile_template, render
+from ankaios.common.handlebars.errors import TemplateSyntaxError
+from ankaios.common.handlebars.template import compile_template
+from tests.unit.common.templates import render
 
 CONTEXT: dict[str, Any] = {
     "port": "8080",
@@ -47,7 +49,7 @@ def fault(template: str) -> str:
         ("{{! c }}\n\na", "\na"),
     ],
 )
-def test_a_tag_alone_on_its_line_takes_the_line_with_it(template: str, text: str) -> None:
+def test_the_line_of_a_tag_that_is_alone_on_it_is_removed(template: str, text: str) -> None:
     assert rendered(template) == text
 
 
@@ -63,7 +65,7 @@ def test_a_tag_alone_on_its_line_takes_the_line_with_it(template: str, text: str
         ("  {{#if port}}a{{/if}}\n", "  a\n"),
     ],
 )
-def test_a_tag_with_company_leaves_its_line_alone(template: str, text: str) -> None:
+def test_the_line_of_a_tag_with_other_text_is_kept(template: str, text: str) -> None:
     assert rendered(template) == text
 
 
@@ -85,7 +87,7 @@ def test_a_tag_with_company_leaves_its_line_alone(template: str, text: str) -> N
         ("{{ ~ port ~ }}", "8080"),
     ],
 )
-def test_a_tilde_eats_all_white_space(template: str, text: str) -> None:
+def test_a_tilde_removes_all_white_space(template: str, text: str) -> None:
     assert rendered(template) == text
 
 

@@ -86,7 +86,7 @@ def test_a_line_has_utc_seconds_a_padded_level_and_the_module() -> None:
     assert LineFormatter(False).format(a_record("x", TRACE)).startswith("[2026-03-01T08:15:30Z TRACE ")
 
 
-def test_text_from_outside_cannot_forge_a_line_or_steer_the_terminal() -> None:
+def test_text_of_other_programs_cannot_imitate_a_line_or_control_the_terminal() -> None:
     line = LineFormatter(False).format(a_record("name 'x\n[2026-03-01T08:15:30Z ERROR] y\x1b[2J\r'"))
     assert line.endswith("name 'x\n    [2026-03-01T08:15:30Z ERROR] y\\x1b[2J\\x0d'")
 

@@ -48,7 +48,7 @@ def test_characters_are_checked_before_the_length() -> None:
     assert "characters in" in fault(check_workload_name, "." * 64)
 
 
-def test_agent_names_may_be_empty_and_long_but_not_odd() -> None:
+def test_agent_names_may_be_empty_and_long_and_have_the_allowed_characters() -> None:
     """[utest->swdd~common-agent-naming-convention~3]"""
     for good in ("", "agent_A", "a" * 200):
         check_agent_name(good)

@@ -62,7 +62,7 @@ ALL_STATES = [value for value in vars(execution_state).values() if isinstance(va
 
 
 @pytest.mark.parametrize("spec", [FULL, WorkloadSpec(NAME, "podman", "x")])
-def test_a_workload_survives_the_way_to_an_agent(spec: WorkloadSpec) -> None:
+def test_a_workload_is_unchanged_by_the_message_to_an_agent(spec: WorkloadSpec) -> None:
     wire = added_workload_to_pb(spec).SerializeToString()
     assert added_workload_from_pb(grpc.AddedWorkload.FromString(wire)) == spec
 
@@ -74,7 +74,7 @@ def test_every_optional_part_of_a_sent_workload_is_present() -> None:
 
 
 @pytest.mark.parametrize("state", ALL_STATES, ids=str)
-def test_every_execution_state_survives_the_wire(state: ExecutionState) -> None:
+def test_every_execution_state_is_unchanged_by_its_message(state: ExecutionState) -> None:
     """[utest->swdd~common-workload-states-supported-states~1]"""
     for sent in (state, state.because("why")):
         assert execution_state_from_pb(execution_state_to_pb(sent)) == sent
@@ -111,7 +111,7 @@ def test_a_state_that_lacks_a_part_or_is_unknown_is_refused(state: base.Workload
         workload_state_from_pb(state)
 
 
-def test_a_deleted_workload_survives_the_way_to_an_agent() -> None:
+def test_a_deleted_workload_is_unchanged_by_the_message_to_an_agent() -> None:
     deleted = DeletedWorkload(NAME, {"db": DeleteCondition.DEL_COND_NOT_PENDING_NOR_RUNNING})
     wire = deleted_workload_to_pb(deleted).SerializeToString()
     assert deleted_workload_from_pb(grpc.DeletedWorkload.FromString(wire)) == deleted

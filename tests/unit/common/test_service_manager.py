@@ -39,7 +39,7 @@ def test_without_systemd_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("message", [READY, ALIVE])
-def test_a_systemd_that_does_not_listen_holds_us_up_for_a_moment_at_most(
+def test_a_systemd_that_does_not_read_delays_the_process_only_for_a_moment(
     systemd: socket.socket, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
     monkeypatch.setattr(service_manager, "_TIMEOUT", 0.05)
@@ -56,14 +56,14 @@ def test_a_vanished_socket_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.parametrize(("given", "expected"), [("2000000", 1.0), ("0", None), ("soon", None), ("", None)])
-def test_the_interval_is_half_of_what_systemd_waits(
+def test_the_interval_is_half_of_the_timeout_of_systemd(
     monkeypatch: pytest.MonkeyPatch, given: str, expected: float | None
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", given)
     assert watchdog_interval() == expected
 
 
-def test_a_watchdog_of_another_process_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watchdog_of_another_process_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "2000000")
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid() + 1))
     assert watchdog_interval() is None
@@ -81,17 +81,17 @@ def test_child_processes_do_not_get_the_variables_of_systemd(
     systemd: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_manager, "_hidden", {})
-    told = {"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid()), "INVOCATION_ID": "77bc"}
-    for name, value in told.items():
+    variables = {"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid()), "INVOCATION_ID": "77bc"}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     hide_from_children()
-    assert not {"NOTIFY_SOCKET", *told} & set(os.environ)
+    assert not {"NOTIFY_SOCKET", *variables} & set(os.environ)
     assert watchdog_interval() == 1.0
     assert notify(READY)
     assert systemd.recv(100) == b"READY=1"
 
 
-def test_a_sign_of_life_does_not_wait_for_a_systemd_that_reads_nothing(systemd: socket.socket) -> None:
+def test_a_watchdog_ping_does_not_wait_for_a_systemd_that_reads_nothing(systemd: socket.socket) -> None:
     while notify(ALIVE):  # would hang here if pings blocked
         pass
     assert systemd.recv(100) == ALIVE.encode()

@@ -73,7 +73,7 @@ def test_set_makes_the_maps_that_are_missing_on_the_way() -> None:
 
 
 @pytest.mark.parametrize("in_the_way", ["text", ["list"], None])
-def test_set_cannot_pass_through_what_is_no_map(in_the_way: Any) -> None:
+def test_set_rejects_a_path_through_a_value_that_is_no_map(in_the_way: Any) -> None:
     with pytest.raises(FieldNotFound, match=r"^Could not find field a\.b$"):
         set_value({"a": in_the_way}, ("a", "b"), "x")
 
@@ -181,7 +181,7 @@ def test_a_form_does_not_differ_from_its_equal(form: Form) -> None:
 
 
 @given(maps, maps)
-def test_differences_turned_round_swap_added_and_removed(old: Form, new: Form) -> None:
+def test_differences_in_the_other_direction_swap_added_and_removed(old: Form, new: Form) -> None:
     there, back = all_paths(differences(old, new)), all_paths(differences(new, old))
     assert set(there.added) == set(back.removed)
     assert set(there.removed) == set(back.added)

@@ -1,7 +1,7 @@
 """Records of workload states: order, limits, amendments and storing."""
 
 from ankaios.common.execution_state import PENDING_STARTING, RUNNING_OK, exited
-from ankaios.common.record_conversion import record_from_pb, record_to_pb
+from ankaios.common.proto_conversion import record_from_pb, record_to_pb
 from ankaios.common.state_records import MOST_OF_WORKLOAD, StateRecord, StateRecords
 from ankaios.common.workload import InstanceName
 

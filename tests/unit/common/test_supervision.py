@@ -108,7 +108,7 @@ async def _wait(event: asyncio.Event) -> None:
     "error", [StartupFailed("a", "b"), ExceptionGroup("inner", [ValueError(), StartupFailed("a", "b")])]
 )
 @pytest.mark.parametrize("how", [keep_running, run_once])
-async def test_what_is_fatal_ends_everything(error: Exception, how: object) -> None:
+async def test_a_fatal_error_ends_all_tasks(error: Exception, how: object) -> None:
     with pytest.raises(BaseExceptionGroup) as group:
         async with Supervisor() as tasks:
             start = tasks.keep_running if how is keep_running else tasks.run_once

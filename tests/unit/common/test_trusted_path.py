@@ -86,7 +86,7 @@ def test_the_target_of_a_link_is_checked_as_well(tmp_path: Path) -> None:
         assert fault.path == str(tmp_path / "open")
 
 
-def test_links_in_a_circle_come_to_an_end(tmp_path: Path) -> None:
+def test_links_in_a_circle_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     fault = untrusted_part(tmp_path / "one")

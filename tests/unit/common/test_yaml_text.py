@@ -46,7 +46,7 @@ def test_many_brackets_beside_each_other_are_no_deep_nesting() -> None:
     assert load_yaml("{" + ", ".join(f"w{number}: [a]" for number in range(5000)) + "}", "it")["w4999"] == ["a"]
 
 
-def test_an_alias_bomb_is_refused() -> None:
+def test_exponential_aliases_are_rejected() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)
     )

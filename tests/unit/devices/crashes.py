@@ -1,29 +1,30 @@
 """A process that dies while it writes a file."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-STEPS = ("write_bytes", "chmod", "replace")  # of `Path`, one after the other
+STEPS = ("write", "chmod", "replace")  # one after the other
 
 
 class Crash(BaseException):
-    """Nobody tidies up."""
+    """Cleanup code for errors is not called."""
 
 
 @contextmanager
 def crash_at(step: str) -> Iterator[None]:
-    """What is done in the block ends at this step, half done where that can be."""
+    """The work of the block ends at this step. A write is half done."""
+    write = os.write
 
-    def crash(path: Path, *values: object) -> None:
-        if step == "write_bytes":
-            with path.open("wb") as file:
-                file.write(b"{")
+    def crash(place: int | Path, *_values: object) -> None:
+        if isinstance(place, int):
+            write(place, b"{")
         raise Crash
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Path, step, crash)
+        patched.setattr(os if step == "write" else Path, step, crash)
         with pytest.raises(Crash):
             yield

@@ -86,7 +86,7 @@ def test_a_url_is_scheme_host_and_port(url: str, address: TcpAddress) -> None:
         "http://x/\x1b[2J",
     ],
 )
-def test_what_leads_nowhere_is_told_as_it_was_given(url: str) -> None:
+def test_an_unusable_url_is_reported_as_it_was_given(url: str) -> None:
     with pytest.raises(BadUrl) as failure:
         address_of(url)
     assert str(failure.value) == f"Wrong server address format: '{url}'."

@@ -122,7 +122,9 @@ def test_data_that_a_short_partition_holds_arrives_after_it() -> None:
 def test_a_cut_connection_fails_calls_and_the_next_one_connects_again() -> None:
     async def story(echo: EchoServer) -> None:
         await echo.call()
-        assert echo.network.cut("client", "server") == 1
+        assert echo.network.open_connections().total() == 1
+        echo.network.cut("client", "server")
+        assert echo.network.open_connections().total() == 0
         await asyncio.sleep(0.1)
         assert await echo.call("again") == "again"
 

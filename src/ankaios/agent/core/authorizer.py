@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from ankaios.common.access_rules import (
     READING,
     WRITING,
-    Path,
     is_path_granted,
     log_patterns,
     matches_name,
     state_masks,
 )
 from ankaios.common.pb.ank_base_pb2 import Request
+from ankaios.common.state_manipulation import Path
 from ankaios.common.workload import ControlInterfaceAccess
 
 

@@ -14,6 +14,7 @@ from ankaios.common.execution_state import (
     SUCCEEDED_OK,
     ExecutionState,
 )
+from ankaios.common.growing_delay import growing_delay
 from ankaios.common.workload import RestartPolicy
 
 FIRST_RESTART_DELAY, LONGEST_RESTART_DELAY = 0.5, 30.0
@@ -68,7 +69,7 @@ def restart_delay_after(short_lives: int) -> float:
     """Return the delay: the first restart is immediate, and each further delay is doubled."""
     if short_lives <= 1:
         return 0.0
-    return float(min(LONGEST_RESTART_DELAY, FIRST_RESTART_DELAY * 2 ** min(short_lives - 2, 20)))
+    return growing_delay(short_lives - 1, FIRST_RESTART_DELAY, LONGEST_RESTART_DELAY)
 
 
 def with_restart(state: ExecutionState, history: RestartHistory) -> ExecutionState:

@@ -73,6 +73,7 @@ from ankaios.common.execution_state import (
     ExecutionState,
     HealthState,
 )
+from ankaios.common.growing_delay import growing_delay
 from ankaios.common.health import OnUnhealthy
 from ankaios.common.workload import InstanceName, WorkloadSpec
 
@@ -519,4 +520,4 @@ def _release(spec: WorkloadSpec) -> list[Effect]:
 
 def retry_limit(attempt: int) -> float:
     """Return the longest pause, in seconds, before the next attempt after failure number `attempt`."""
-    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt - 1, 20)))
+    return growing_delay(attempt, FIRST_PAUSE, LONGEST_PAUSE)

@@ -109,7 +109,7 @@ def _check_request(resource: str, quantity: int, manifests: ManifestSet) -> Iter
     if name in configurations:
         yield from _check_quantity(name, quantity, configurations[name].form)
     elif device and device[1] in configurations:
-        capacity = configurations[device[1]].form.get("capacity", 1)
+        capacity = DEVICE_CONFIGURATION.value_in(configurations[device[1]].form, "capacity")
         if quantity > capacity:
             yield f"requests {quantity} slots of one device, but '{device[1]}' configures {capacity}", ERROR
     elif manifests.lacks("deviceConfigurations", name):
@@ -118,7 +118,7 @@ def _check_request(resource: str, quantity: int, manifests: ManifestSet) -> Iter
 
 
 def _check_quantity(name: str, quantity: int, form: Form) -> Iterator[tuple[str, str]]:
-    capacity, handler = form.get("capacity", 1), form["discoveryHandler"]
+    capacity, handler = DEVICE_CONFIGURATION.value_in(form, "capacity"), form["discoveryHandler"]
     if capacity == 0:
         yield f"no workload can use a device of '{name}': its capacity is 0", ERROR
         return

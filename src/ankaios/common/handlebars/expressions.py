@@ -123,15 +123,7 @@ class ExpressionReader:
 
     def expression(self) -> Path | HelperCall:
         """A helper with arguments, a path, or a sub-expression."""
-        self.skip_blanks()
-        start = self.pos
-        if name := IDENTIFIER.match(self.text, start):
-            self.pos = name.end()
-            args, named_args = self.arguments()
-            if args or named_args:
-                return HelperCall(name[0], args, named_args)
-            self.pos = start
-        return self.value()
+        return self._helper_with_arguments(0) or self.value()
 
     def value(self) -> Path | HelperCall:
         """A path or a sub-expression."""
@@ -199,6 +191,14 @@ class ExpressionReader:
         return call
 
     def _call(self, depth: int) -> HelperCall:
+        if call := self._helper_with_arguments(depth):
+            return call
+        path = self.path()
+        if path is None:
+            raise self.error("a helper, e.g. (eq a b)")
+        return HelperCall(path.text)
+
+    def _helper_with_arguments(self, depth: int) -> HelperCall | None:
         self.skip_blanks()
         start = self.pos
         if name := IDENTIFIER.match(self.text, start):
@@ -207,7 +207,4 @@ class ExpressionReader:
             if args or named_args:
                 return HelperCall(name[0], args, named_args)
             self.pos = start
-        path = self.path()
-        if path is None:
-            raise self.error("a helper, e.g. (eq a b)")
-        return HelperCall(path.text)
+        return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 # White space as defined by Unicode; str.strip() without arguments would also remove the separators \x1c to \x1f.
 _WHITE_SPACE: Final = (
@@ -25,25 +25,17 @@ class Trim(Enum):
     ALL = 2
 
 
-class Gap(NamedTuple):
-    """The surroundings of a tag."""
+def line_of_tag(text: str, start: int, end: int) -> tuple[str, bool]:
+    """Return the blanks directly before a tag, and whether the tag is alone on its line.
 
-    blanks: str
-    """Spaces and tabs directly before it."""
-    is_alone: bool
-    """Its line contains only blanks besides the tag, so the line is removed with the tag."""
-
-
-def gap_around(text: str, start: int, end: int) -> Gap:
-    """Return the surroundings of a tag on its line.
-
+    Such a line contains only blanks besides the tag, and is removed with the tag.
     [impl->swdd~config-renderer-supports-rendering-with-keeping-line-indent~1]
     """
     before = start
     while before > 0 and text[before - 1] in " \t":
         before -= 1
     starts_line = before == 0 or text[before - 1] == "\n"
-    return Gap(text[before:start], starts_line and _REST_OF_LINE.match(text, end) is not None)
+    return text[before:start], starts_line and _REST_OF_LINE.match(text, end) is not None
 
 
 def trim_start(text: str, trim: Trim) -> str:

@@ -57,15 +57,15 @@ class TemplateOutput:
         self._at_line_start = text[-1] in "\r\n"
         self._append(text)
 
-    def indent_more(self, indent: str, at_line_start: bool) -> Indentation:
-        """Begin a partial. Return the value for `indent_as` at its end."""
+    def begin_partial(self, indent: str, at_line_start: bool) -> Indentation:
+        """Indent the lines of a partial. Return the value for `end_partial`."""
         before = Indentation(self._indent, self._at_line_start, len(self._parts))
         self._indent += indent
         self._at_line_start = at_line_start
         return before
 
-    def indent_as(self, before: Indentation) -> None:
-        """End a partial. If it wrote nothing, the line continues as without the partial."""
+    def end_partial(self, before: Indentation) -> None:
+        """If the partial wrote nothing, the line continues as without it."""
         self._indent = before.indent
         if len(self._parts) == before.parts:
             self._at_line_start = before.at_line_start

@@ -11,7 +11,7 @@ from typing import Final
 
 from ankaios.common.handlebars.errors import line_and_column, syntax_error
 from ankaios.common.handlebars.expressions import PATH, make_path
-from ankaios.common.handlebars.layout import Trim, find_tag, gap_around, trim_end, trim_start
+from ankaios.common.handlebars.layout import Trim, find_tag, line_of_tag, trim_end, trim_start
 from ankaios.common.handlebars.literals import skip_blanks
 from ankaios.common.handlebars.nodes import Block, Body, Decorator, Expression, LiteralText, Node, Partial
 from ankaios.common.handlebars.tags import Tag, TagKind, TagReader
@@ -105,7 +105,7 @@ class _Parser:
             case TagKind.OPEN, node:
                 self._push(tag, node)
             case TagKind.ELSE, _:
-                self._turn(tag)
+                self._switch_branch(tag)
             case TagKind.CLOSE, _:
                 self._pop(tag)
             case TagKind.RAW, Block() as block:
@@ -114,7 +114,7 @@ class _Parser:
     def _trim_around(self, tag: Tag) -> tuple[str, bool]:
         """Remove the white space of a tag. Return the blanks before it and whether it is alone on its line."""
         pending = self._trim
-        blanks, is_alone = ("", False) if tag.kind is TagKind.VALUE else gap_around(self._text, tag.start, tag.end)
+        blanks, is_alone = ("", False) if tag.kind is TagKind.VALUE else line_of_tag(self._text, tag.start, tag.end)
         if tag.trims_left or is_alone:
             self._before = trim_end(self._before, everything=tag.trims_left)
         self._trim = Trim.LINE if is_alone else Trim.NOTHING
@@ -135,7 +135,7 @@ class _Parser:
         self._outer.append(self._open)
         self._open = _OpenBlock(tag.start, tag.name, node)
 
-    def _turn(self, tag: Tag) -> None:
+    def _switch_branch(self, tag: Tag) -> None:
         """Switch to the other branch of the open block."""
         block = self._open
         if block.branch is None or block.in_inverse:

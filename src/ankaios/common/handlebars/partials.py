@@ -112,7 +112,7 @@ def _render(
     """
     outside = renderer.source, renderer.partial_block
     renderer.source, renderer.partial_block = source, block
-    before = renderer.out.indent_more(partial.indent, partial.is_alone)
+    before = renderer.out.begin_partial(partial.indent, partial.is_alone)
     renderer.render_body_in(scope, body)
-    renderer.out.indent_as(before)
+    renderer.out.end_partial(before)
     renderer.source, renderer.partial_block = outside

@@ -35,8 +35,3 @@ class Template:
 def compile_template(text: str) -> Template:
     """Parse a template, or raise TemplateSyntaxError."""
     return Template(text, parse_template(text))
-
-
-def render(text: str, context: Mapping[str, Value]) -> str:
-    """Compile and render a template."""
-    return compile_template(text).render(context)

@@ -63,6 +63,10 @@ class Message(Object, Generic[M]):
             raise Rejected(f"the {self.name} '{which}' has neither {' nor '.join(self.alternatives)}")
         return form
 
+    def value_of(self, message: M, name: str) -> Any:
+        """Return the value of a field of a message, or the declared default if it is not set."""
+        return getattr(message, name) if message.HasField(name) else self.fields[name].default
+
     def from_form(self, form: Any) -> M:
         message = self.wire()
         self.fill(message, form)

@@ -90,6 +90,10 @@ class Object(Composite):
             raise Malformed(f"expected one of {' and '.join(f'`{name}`' for name in self.alternatives)}")
         return form
 
+    def value_in(self, form: Form, name: str) -> Any:
+        """Return the value of a field of a form, or the declared default if it is missing."""
+        return form.get(name, self.fields[name].default)
+
     def violations(self, value: Any, at: str) -> Iterator[Violation]:
         if not isinstance(value, dict):
             yield at, not_of_type(value, "object")

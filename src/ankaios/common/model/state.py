@@ -391,13 +391,14 @@ HEALTH_STATE = Message(
     text=Field(Text(), "What the health checks found."),
 )
 EXECUTION_STATE = ExecutionStateKind(
-    "executionState",
     {
         "additionalInfo": Field(Text(), "Why the workload is in this state."),
         "state": Field(Words(*STATE_WORDS), "What the workload does."),
         "subState": Field(Words(*SUB_STATE_WORDS), "More about the state."),
         "health": Field(HEALTH_STATE, "Only of running workloads with health checks."),
-        "restarts": Field(Integer(), "How often the agent has started it again since it was created or updated."),
+        "restarts": Field(
+            Integer(), "How often the agent has started it again since it was created or updated.", keeps_empty=False
+        ),
         "usage": Field(RESOURCE_USAGE, "Used resources. Only there while a client requests it."),
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ankaios.common.errors import Rejected
@@ -225,33 +225,25 @@ class ConfigItem(Composite):
 class ExecutionStateKind(Object):
     """An execution state as words. Masks may select a part; state and substate are always selected together."""
 
+    def __init__(self, fields: Mapping[str, Field]) -> None:
+        super().__init__("executionState", fields)
+        details = {name: field for name, field in fields.items() if name not in ("state", "subState")}
+        self._details = Message(base.ExecutionState, **details)
+
     def to_form(self, value: Any) -> Form:
-        form: Form = {"additionalInfo": value.additionalInfo} if value.HasField("additionalInfo") else {}
+        form = self._details.to_form(value)
         if value.WhichOneof("ExecutionStateEnum"):
             state = execution_state_from_pb(value)
             form |= {"state": state.state, "subState": state.sub_state}
-        if value.HasField("health"):
-            form["health"] = self.fields["health"].kind.to_form(value.health)
-        if value.restarts:
-            form["restarts"] = value.restarts
-        if value.HasField("usage"):
-            form["usage"] = self.fields["usage"].kind.to_form(value.usage)
-        return form
+        return {name: form[name] for name in self.fields if name in form}
 
     def fill(self, target: Any, value: Any) -> None:
-        if (info := value.get("additionalInfo")) is not None:
-            target.additionalInfo = info
+        self._details.fill(target, value)
         if "state" in value:
             try:
                 set_execution_state(target, value["state"], value["subState"])
             except KeyError:
                 raise Malformed("state and subState are no known execution state") from None
-        if health := value.get("health"):
-            self.fields["health"].kind.put_field(target, "health", health)
-        if restarts := value.get("restarts"):
-            target.restarts = restarts
-        if usage := value.get("usage"):
-            self.fields["usage"].kind.put_field(target, "usage", usage)
 
 
 class HealthKind(Message[base.Health]):

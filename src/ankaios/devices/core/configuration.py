@@ -10,6 +10,7 @@ from enum import Enum
 from msgspec import Struct, field
 
 from ankaios.common.errors import Rejected
+from ankaios.common.model.state import DEVICE_CONFIGURATION
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 
@@ -81,7 +82,7 @@ def configuration_from_pb(name: str, message: base.DeviceConfiguration) -> Confi
         details=handler.discoveryDetails,
         properties={key: value.encode() for key, value in sorted(handler.discoveryProperties.values.items())},
         property_files=dict(sorted(handler.discoveryProperties.files.items())),
-        capacity=message.capacity if message.HasField("capacity") else 1,
+        capacity=DEVICE_CONFIGURATION.value_of(message, "capacity"),
         broker_properties=dict(sorted(message.brokerProperties.values.items())),
         distinct=message.distinct == base.DISTINCT_REQUIRED,
         offline_grace=float(message.offlineGraceSeconds) if message.HasField("offlineGraceSeconds") else None,

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ankaios.common.errors import Rejected
-from ankaios.common.model.state import WORKLOAD
+from ankaios.common.model.state import BROKER, WORKLOAD
 from ankaios.common.names import MAX_REPLICAS
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.state_manipulation import Form
@@ -144,8 +144,8 @@ def _per_configuration(
     [impl->akri~broker-on-configuration-level~1]
     """
     broker = message.broker
-    quantity = broker.quantity if broker.HasField("quantity") else 1
-    wanted = min(broker.replicas if broker.HasField("replicas") else 1, MAX_REPLICAS)
+    quantity = BROKER.value_of(broker, "quantity")
+    wanted = min(BROKER.value_of(broker, "replicas"), MAX_REPLICAS)
     capacities = [instance.capacity for instance in instances.values()]
     distinct = message.distinct == base.DISTINCT_REQUIRED
     possible = next((n for n in range(wanted, 0, -1) if _can_serve(capacities, n, quantity, distinct)), 0)
@@ -165,7 +165,7 @@ def _can_serve(capacities: list[int], replicas: int, quantity: int, distinct: bo
 
 
 def _for_instance(broker: base.Broker, configuration: str, instance: str) -> Form:
-    form = _with_resource(broker, instance, broker.quantity if broker.HasField("quantity") else 1)
+    form = _with_resource(broker, instance, BROKER.value_of(broker, "quantity"))
     form["tags"] = {**form.get("tags", {}), CONFIGURATION_TAG: configuration, INSTANCE_TAG: instance}
     return form
 

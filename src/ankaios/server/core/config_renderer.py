@@ -14,7 +14,7 @@ from ankaios.common.state_manipulation import MISSING, Form
 from ankaios.common.workload import InstanceName
 
 if TYPE_CHECKING:
-    from ankaios.common.handlebars import Template
+    from ankaios.common.handlebars.template import Template
 
 # The value of a config key, or MISSING.
 ConfigOf = Callable[[str], Any]
@@ -41,7 +41,7 @@ def _compiled(text: str) -> "Template":
 
 
 def _compile(text: str) -> "Template":
-    from ankaios.common.handlebars import compile_template  # 0.4 MiB; many clusters have no templates
+    from ankaios.common.handlebars.template import compile_template  # 0.4 MiB; many clusters have no templates
 
     return compile_template(text)
 

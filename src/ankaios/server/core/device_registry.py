@@ -11,6 +11,7 @@ from contextlib import suppress
 from msgspec import Struct, field
 
 from ankaios.common.errors import Rejected
+from ankaios.common.model.state import DEVICE_CONFIGURATION
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.devices.core.configuration import LARGEST_CAPACITY
@@ -88,8 +89,7 @@ class DeviceRegistry:
         """The capacity of a shared device is that of the configuration; reports of nodes may be outdated."""
         device = self._devices[name]
         online = any(view.attributes.online and self._is_connected(node) for node, view in device.views.items())
-        configuration = self.configurations[device.configuration]
-        capacity = configuration.capacity if configuration.HasField("capacity") else 1
+        capacity = DEVICE_CONFIGURATION.value_of(self.configurations[device.configuration], "capacity")
         if not device.shared:
             capacity = next(iter(device.views.values())).capacity
         self.ledger.open(name, device.configuration, capacity, online)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ankaios.common.errors import Rejected
 from ankaios.common.messages import Respond
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.record_conversion import record_from_pb, record_to_pb
+from ankaios.common.proto_conversion import record_from_pb, record_to_pb
 from ankaios.common.state_records import StateRecord
 from ankaios.server.core.causes import explain
 from ankaios.server.core.owned_requests import OwnedRequests

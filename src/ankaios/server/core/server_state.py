@@ -11,13 +11,12 @@ config or an agent.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ankaios.common.agent_map import AgentMap
 from ankaios.common.execution_state import ExecutionState
 from ankaios.common.model.state import COMPLETE_STATE, EMPTY_STATE, STATE
 from ankaios.common.state_manipulation import MISSING, Form, Path
 from ankaios.common.state_records import FROM_SERVER, StateRecord, StateRecords
 from ankaios.common.workload import InstanceName
-from ankaios.common.workload_states_map import WorkloadStatesMap
+from ankaios.server.core.agent_map import AgentMap
 from ankaios.server.core.agent_sessions import AgentSessions
 from ankaios.server.core.change_recorder import ChangeRecorder
 from ankaios.server.core.config_renderer import RenderedWorkload
@@ -26,6 +25,7 @@ from ankaios.server.core.desired_state_draft import DesiredChange
 from ankaios.server.core.recent_rejections import RecentRejections
 from ankaios.server.core.replicas import owner_of, runs_on_every_agent
 from ankaios.server.core.stored_entries import EntryCollector
+from ankaios.server.core.workload_states_map import WorkloadStatesMap
 
 
 class Index:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 
 from ankaios.common.execution_state import AGENT_DISCONNECTED
 from ankaios.common.workload import InstanceName
-from ankaios.common.workload_states_map import WorkloadStatesMap
 from ankaios.server.core.config_renderer import RenderedWorkload
+from ankaios.server.core.workload_states_map import WorkloadStatesMap
 
 SECONDS_TO_REPORT = 10
 

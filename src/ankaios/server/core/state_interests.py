@@ -16,8 +16,8 @@ from ankaios.common.execution_state import ExecutionState
 from ankaios.common.messages import BroadcastStates, StatesForAgents, ToAgent
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.common.workload import InstanceName
-from ankaios.common.workload_states_map import WorkloadStatesMap
 from ankaios.server.core.replies import Effect, states_for_agent
+from ankaios.server.core.workload_states_map import WorkloadStatesMap
 
 MOST_WITNESSES = 8
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ankaios.common.errors import Rejected
+from ankaios.common.model.state import DEVICE_CONFIGURATION
 from ankaios.common.state_manipulation import Form
 from ankaios.common.workload import DEFAULT_RESOURCE_PREFIX
 from ankaios.common.yaml_text import load_yaml
@@ -30,7 +31,7 @@ def _obstacles(form: Form, device_configurations: Mapping[str, Any]) -> Iterator
     for request in form.get("resources", ()):
         resource = request["name"]
         configuration = device_configurations.get(resource.removeprefix(DEFAULT_RESOURCE_PREFIX))
-        if configuration is None or configuration.get("capacity", 1) <= 1:
+        if configuration is None or DEVICE_CONFIGURATION.value_in(configuration, "capacity") <= 1:
             yield f"its devices '{resource}' can be used by one instance only"
     if form["runtime"] == "podman-kube":
         yield "the pods of both instances would have the same names"

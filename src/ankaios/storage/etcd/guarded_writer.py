@@ -11,7 +11,7 @@ from ankaios.storage.etcd.etcd_client import EtcdClient
 from ankaios.storage.etcd.etcd_members import EtcdRejected, EtcdUnavailable
 from ankaios.storage.leader_election import Leadership
 from ankaios.storage.pb.etcd_api_pb2 import TxnRequest, TxnResponse
-from ankaios.storage.state_store import CommitUnknown, NotLeader, StorageFailed
+from ankaios.storage.state_store import UNKNOWN_TEXT, CommitUnknown, NotLeader, StorageFailed
 
 WRITE_LIMIT, _PAUSE_SECONDS = 10.0, 0.02
 _NO_SPACE = "database space exceeded"
@@ -84,7 +84,7 @@ class GuardedWriter:
             text = f"cannot write to etcd: this server does not lead any more: {self.leadership.reason}"
             return NotLeader(text, None if may_be_done else False)
         if may_be_done:
-            return CommitUnknown(f"{problem}; it is not known whether the change is stored")
+            return CommitUnknown(f"{problem}; {UNKNOWN_TEXT}")
         return StorageFailed(f"cannot write to etcd: {problem}")
 
 

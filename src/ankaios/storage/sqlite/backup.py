@@ -11,10 +11,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ankaios.common.file_replacement import sync_folder
 from ankaios.storage.core.content_summary import ContentSummary
 from ankaios.storage.sqlite.content_reader import read_content
 from ankaios.storage.sqlite.schema import read_summary, write_summary
-from ankaios.storage.sqlite.store_files import restrict_mode, sync_directory, translated_os_errors
+from ankaios.storage.sqlite.store_files import restrict_mode, translated_os_errors
 from ankaios.storage.state_store import StorageFailed
 
 
@@ -45,7 +46,7 @@ def copy_database(source: Path, target: Path, store: str | None = None) -> Conte
             summary = _rename_store(draft, summary, store)
         with translated_os_errors("write", target):
             draft.replace(target)
-            sync_directory(target.parent)
+            sync_folder(target.parent)
     except sqlite3.Error as error:
         raise StorageFailed(f"cannot copy '{source}' to '{target}': {error}") from error
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ankaios.common.file_replacement import sync_folder
 from ankaios.storage.core.content_summary import ConfirmedCommit, ContentSummary
 from ankaios.storage.core.encoding import decode_value, encode_value
 from ankaios.storage.core.recovery import DatabaseContent, problem_of, restore_content
@@ -26,7 +27,6 @@ from ankaios.storage.sqlite.store_files import (
     StoreFiles,
     read_head,
     restrict_mode,
-    sync_directory,
     translated_os_errors,
 )
 from ankaios.storage.state_store import RecoveryReport, StorageFailed
@@ -170,7 +170,7 @@ class _Opening:
             self.files.wal.unlink(missing_ok=True)
             self.files.shared_memory.unlink(missing_ok=True)
             self.files.replacement.replace(self.files.database)
-            sync_directory(self.files.database.parent)
+            sync_folder(self.files.database.parent)
 
     def _finish_replacement(self) -> RecoveryReport | None:
         """Complete a repair that was interrupted after the new database had been written."""

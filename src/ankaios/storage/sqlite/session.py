@@ -18,7 +18,7 @@ from ankaios.storage.sqlite.content_reader import is_damage
 from ankaios.storage.sqlite.database import SqliteDatabase
 from ankaios.storage.sqlite.opening import open_files
 from ankaios.storage.sqlite.store_files import StoreFiles, WriterLock, prepare_directory, write_head
-from ankaios.storage.state_store import CommitUnknown, StorageFailed, Stored
+from ankaios.storage.state_store import UNKNOWN_TEXT, CommitUnknown, StorageFailed, Stored
 
 _NOTHING_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY})
 
@@ -101,7 +101,7 @@ class SqliteSession:
 
     def _fail_unknown(self, text: str, cause: sqlite3.Error) -> NoReturn:
         self._close_database()
-        raise CommitUnknown(f"{text}; it is not known whether the change is stored") from cause
+        raise CommitUnknown(f"{text}; {UNKNOWN_TEXT}") from cause
 
     def _confirm(self) -> None:
         """Write down the last commit outside of the database. If that fails, the commit is still valid."""

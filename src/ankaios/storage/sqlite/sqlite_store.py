@@ -19,6 +19,7 @@ from ankaios.storage.core.encoding import encode_value, write_set
 from ankaios.storage.sqlite.backup import copied_summary, copy_database
 from ankaios.storage.sqlite.session import SqliteSession
 from ankaios.storage.state_store import (
+    UNKNOWN_TEXT,
     CommitUnknown,
     JsonValue,
     StateChange,
@@ -117,9 +118,7 @@ class SqliteStore:
 
     def _no_response(self, limit: float, is_commit: bool) -> StorageFailed:
         text = f"the disk of '{self._session.files.database}' did not respond for {limit:g} s"
-        return (
-            CommitUnknown(f"{text}; it is not known whether the change is stored") if is_commit else StorageFailed(text)
-        )
+        return CommitUnknown(f"{text}; {UNKNOWN_TEXT}") if is_commit else StorageFailed(text)
 
     def _copy_if_due(self) -> None:
         summary = self._session.summary

@@ -82,15 +82,6 @@ def restrict_mode(database: Path) -> None:
         os.close(descriptor)
 
 
-def sync_directory(directory: Path) -> None:
-    """Make renamed and created files durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class WriterLock:
     """One server at a time uses a database."""
 

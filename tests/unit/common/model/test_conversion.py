@@ -82,7 +82,7 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def test_the_whole_form_survives_the_way_over_the_wire() -> None:
+def test_the_whole_form_is_unchanged_by_the_conversion_to_protobuf_and_back() -> None:
     """[utest->swdd~common-conversions-between-ankaios-and-proto~1]"""
     wire = COMPLETE_STATE.from_form(EVERYTHING).SerializeToString()
     assert COMPLETE_STATE.to_form(base.CompleteState.FromString(wire)) == EVERYTHING

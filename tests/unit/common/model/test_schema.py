@@ -93,7 +93,7 @@ def test_a_finding_has_the_words_of_json_schema_validators(kind: Kind, value: An
     ("kind", "value"),
     [(MapOf(Text(), may_be_blank=True), None), (Text("^b$"), "b"), (Boolean(), False), (Integer(), 0)],
 )
-def test_nothing_is_found_in_a_sound_value(kind: Kind, value: Any) -> None:
+def test_a_valid_value_has_no_findings(kind: Kind, value: Any) -> None:
     assert found(kind, value) == []
 
 

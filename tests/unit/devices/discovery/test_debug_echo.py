@@ -30,7 +30,7 @@ async def test_each_description_is_a_device_until_the_file_says_offline(tmp_path
     assert heard == [BOTH, (), BOTH]
 
 
-async def test_offline_from_the_beginning_is_told_as_an_empty_list(tmp_path: Path) -> None:
+async def test_offline_from_the_beginning_is_reported_as_an_empty_list(tmp_path: Path) -> None:
     file = tmp_path / "availability.txt"
     file.write_text("OFFLINE")
     async with asyncio.timeout(10), aclosing(DebugEchoHandler(availability_file=file).discover(DETAILS, {})) as lists:

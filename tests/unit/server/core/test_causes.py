@@ -22,8 +22,7 @@ from ankaios.common.execution_state import (
 from ankaios.common.messages import AgentGone, FromAgent, ToAgent
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
-from ankaios.common.proto_conversion import instance_name_to_pb
-from ankaios.common.record_conversion import record_to_pb
+from ankaios.common.proto_conversion import instance_name_to_pb, record_to_pb
 from ankaios.common.state_records import StateRecord
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.replies import HooksFinished

@@ -328,7 +328,7 @@ def _check_events(effects: list[Effect], old: Form, new: Form) -> None:
 
 @examples(80)
 @given(st.lists(steps, min_size=1, max_size=12))
-def test_any_story_ends_and_is_told_as_if_everything_was_computed_anew(story_steps: list[tuple[Any, ...]]) -> None:
+def test_any_story_has_the_state_and_events_of_a_computation_from_scratch(story_steps: list[tuple[Any, ...]]) -> None:
     story, model = Story(), Model()
     for request_id, mask_texts in SUBSCRIPTIONS.items():
         story.subscribe(*mask_texts, request_id=request_id, connection="cli-conn-2")

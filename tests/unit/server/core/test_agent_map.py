@@ -1,10 +1,10 @@
 """[utest->swdd~agent-map-manages-agent-names-with-agent-attributes~2]"""
 
-from ankaios.common.agent_map import AgentMap
+from ankaios.server.core.agent_map import AgentMap
 
 
 def a_map() -> AgentMap:
-    agents = AgentMap()
+    agents = AgentMap(lambda _: None)
     agents.add("A", {"zone": "front"})
     agents.add("B", {})
     return agents

@@ -18,23 +18,11 @@ from ankaios.common.execution_state import (
     ExecutionState,
     HealthState,
 )
-from ankaios.common.model.values import Form
+from ankaios.common.state_manipulation import Form, Path
 from ankaios.common.workload import InstanceName
-
-BeforeChange = Callable[[tuple[str, ...]], None]
-
-OnDecided = Callable[[InstanceName, ExecutionState], None]
 
 REMOVED_WORD = "Removed"
 _SHARED: dict[tuple[str, str], Form] = {}
-
-
-def _ignore(_: tuple[str, ...]) -> None:
-    pass
-
-
-def _ignore_decided(_: InstanceName, __: ExecutionState) -> None:
-    pass
 
 
 def execution_state_to_form(state: ExecutionState) -> Form:
@@ -64,7 +52,9 @@ def _state_of(form: Form) -> ExecutionState:
 class WorkloadStatesMap:
     """All modules may read `form`, but only this class changes it."""
 
-    def __init__(self, before_change: BeforeChange = _ignore, on_decided: OnDecided = _ignore_decided) -> None:
+    def __init__(
+        self, before_change: Callable[[Path], None], on_decided: Callable[[InstanceName, ExecutionState], None]
+    ) -> None:
         self.form: dict[str, dict[str, dict[str, Form]]] = {}
         self._agents: dict[str, tuple[str, ...]] = {}  # by workload: the agents that have states of it
         self._before_change = before_change

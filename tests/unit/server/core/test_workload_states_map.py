@@ -11,7 +11,7 @@ from ankaios.common.execution_state import (
     HealthState,
 )
 from ankaios.common.workload import InstanceName
-from ankaios.common.workload_states_map import WorkloadStatesMap
+from ankaios.server.core.workload_states_map import WorkloadStatesMap
 
 WEB = InstanceName("web", "1", "A")
 WEB_2 = InstanceName("web", "2", "A")
@@ -19,8 +19,12 @@ DB = InstanceName("db", "1", "B")
 IDLE = InstanceName("idle", "1", "")
 
 
+def an_empty_map() -> WorkloadStatesMap:
+    return WorkloadStatesMap(lambda _: None, lambda *_: None)
+
+
 def a_map() -> WorkloadStatesMap:
-    states = WorkloadStatesMap()
+    states = an_empty_map()
     states.process([(WEB, RUNNING_OK), (WEB_2, FAILED_LOST.because("gone")), (DB, RUNNING_OK)])
     return states
 
@@ -74,7 +78,7 @@ def test_all_states_of_a_lost_agent_become_disconnected_without_further_informat
 
 def test_a_change_is_announced_before_it_happens() -> None:
     seen: list[tuple[tuple[str, ...], bool]] = []
-    states = WorkloadStatesMap(lambda path: seen.append((path, states.get(WEB) is not None)))
+    states = WorkloadStatesMap(lambda path: seen.append((path, states.get(WEB) is not None)), lambda *_: None)
     states.put(WEB, RUNNING_OK)
     states.remove(WEB)
     assert seen == [(("A", "web", "1"), False), (("A", "web", "1"), True)]
@@ -88,7 +92,7 @@ def test_a_state_given_out_does_not_change_later() -> None:
 
 
 def test_health_and_restarts_are_part_of_a_state() -> None:
-    states = WorkloadStatesMap()
+    states = an_empty_map()
     state = ExecutionState("Running", "Ok", "healthy", HealthState("Healthy", "ok"), 2)
     states.put(InstanceName("w", "1", "a"), state)
     assert states.form["a"]["w"]["1"] == {

@@ -11,19 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ankaios.common.model.state import AGENT_ATTRIBUTES
-from ankaios.common.model.values import Form
-
-BeforeChange = Callable[[tuple[str, ...]], None]
-
-
-def _ignore(_: tuple[str, ...]) -> None:
-    pass
+from ankaios.common.state_manipulation import Form, Path
 
 
 class AgentMap:
     """All modules may read `form`, but only this class changes it."""
 
-    def __init__(self, before_change: BeforeChange = _ignore) -> None:
+    def __init__(self, before_change: Callable[[Path], None]) -> None:
         self.form: dict[str, Form] = {}
         self._before_change = before_change
 
