@@ -135,3 +135,9 @@ def test_a_failed_assertion_points_at_the_line_of_the_test(tmp_path: Path) -> No
     assert "test_it.py:3: in test_it" in done.stdout
     assert "unknown workload 'web'; none exists" in done.stdout
     assert "ankaios/testing/" not in done.stdout
+
+
+def test_a_section_without_entries_is_applied(cluster: TestCluster) -> None:
+    cluster.apply(TWO + "configs:\n")
+    cluster.advance(5)
+    cluster.workload("web").should_be_running(on="hpc")
