@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ankaios.storage.core.content_summary import ConfirmedCommit, ContentSummary, SetDigest
 from ankaios.storage.core.encoding import WriteSet
 from ankaios.storage.core.recovery import DatabaseContent, content_digests
-from ankaios.storage.sqlite.rows import record_rows, state_rows
+from ankaios.storage.sqlite.rows import rows_of_records, rows_of_state
 from ankaios.storage.sqlite.schema import APPLICATION_ID, VERSION, migrate, read_summary, write_summary
 from ankaios.storage.sqlite.store_files import restrict_mode
 
@@ -52,7 +52,7 @@ class SqliteDatabase:
         """One transaction, one fsync."""
         with self._transaction():
             sets = dict(self.summary.sets)
-            for row, value in state_rows(writes.entries, writes.revisions):
+            for row, value in rows_of_state(writes.entries, writes.revisions):
                 old = row.stored_checksum(self._connection)
                 new = row.write(self._connection, value)
                 sets[row.set_name] = sets.get(row.set_name, SetDigest()).replaced(old, new)
@@ -66,7 +66,7 @@ class SqliteDatabase:
         self._connection.execute("PRAGMA synchronous = NORMAL")
         try:
             with self._transaction():
-                for row, value in record_rows(records):
+                for row, value in rows_of_records(records):
                     row.write(self._connection, value)
         finally:
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -113,7 +113,7 @@ def create_database(path: Path, content: DatabaseContent, last: ConfirmedCommit)
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         migrate(connection, 0)
-        for row, value in (*state_rows(content.entries, content.revisions), *record_rows(content.records)):
+        for row, value in (*rows_of_state(content.entries, content.revisions), *rows_of_records(content.records)):
             row.write(connection, value)
         write_summary(connection, summary)
         connection.execute("COMMIT")

@@ -57,7 +57,7 @@ class Row(NamedTuple):
         return checksum
 
 
-def state_rows(
+def rows_of_state(
     entries: Mapping[EntryKey, bytes | None], revisions: Mapping[int, bytes | None]
 ) -> Iterator[tuple[Row, bytes | None]]:
     """Yield each row with its value."""
@@ -67,6 +67,6 @@ def state_rows(
         yield Row(_REVISION, (number,), REVISIONS, str(number)), value
 
 
-def record_rows(records: Mapping[str, bytes | None]) -> Iterator[tuple[Row, bytes | None]]:
+def rows_of_records(records: Mapping[str, bytes | None]) -> Iterator[tuple[Row, bytes | None]]:
     for name, value in records.items():
         yield Row(_RECORD, (name,), RECORDS, name), value
