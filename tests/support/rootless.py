@@ -80,7 +80,7 @@ default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 
 
 @functools.cache
-def why_nobody() -> str | None:
+def why_unavailable() -> str | None:
     """The reason why no person without root rights can be had here, or None."""
     if os.geteuid() != 0:
         return None
@@ -107,10 +107,10 @@ class Person:
         (folder / "run").chmod(0o700)
         self._holder: subprocess.Popen[str] | None = None
         if os.geteuid() == 0:
-            self._become_somebody()
+            self._create_user()
         copy_product(folder / "lib")
 
-    def _become_somebody(self) -> None:
+    def _create_user(self) -> None:
         home = self.folder / "home"
         lines = {
             "passwd": f"{NAME}:x:{UID}:{UID}::{home}:/bin/sh",

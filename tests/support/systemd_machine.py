@@ -3,8 +3,8 @@
     with SystemdMachine(folder) as machine:
         machine.run("systemctl", "start", "something")
 
-Needs root rights, systemd, util-linux, overlay file systems and cgroups v2, also beside v1. `why_no_machine` says what
-is missing. Outside `folder` only a control group is made, and removed at the end.
+Needs root rights, systemd, util-linux, overlay file systems and cgroups v2, also beside v1. `why_no_machine` names
+what is missing. Outside `folder` only a control group is made, and removed at the end.
 """
 
 import functools
@@ -111,11 +111,11 @@ class SystemdMachine:
         return False
 
     def _has_booted(self) -> bool:
-        return self.ask("systemctl", "is-system-running").stdout.strip() in ("running", "degraded")
+        return self.call("systemctl", "is-system-running").stdout.strip() in ("running", "degraded")
 
     # --- using it
 
-    def ask(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def call(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command in the machine, as root, however it ends."""
         enter = ["nsenter", "--target", str(self._init), *NAMESPACES, "--root"]
         return subprocess.run(
@@ -124,8 +124,8 @@ class SystemdMachine:
         )  # fmt: skip
 
     def run(self, *command: str, stdin: str | None = None) -> str:
-        """What a command that succeeds says."""
-        done = self.ask(*command, stdin=stdin)
+        """Output of a command that must succeed."""
+        done = self.call(*command, stdin=stdin)
         if done.returncode:
             raise AssertionError(
                 f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}\n{self.journal()}"
@@ -136,14 +136,14 @@ class SystemdMachine:
         return self.run("sh", "-euc", script)
 
     def journal(self, *arguments: str) -> str:
-        return self.ask("journalctl", "--no-pager", "--quiet", *(arguments or ("--lines=60",))).stdout
+        return self.call("journalctl", "--no-pager", "--quiet", *(arguments or ("--lines=60",))).stdout
 
     def wait_until(self, what: str, condition: Callable[[], bool], more: Callable[[], str] = str) -> None:
         until = time.monotonic() + WAIT_SECONDS
         while not condition():
             if time.monotonic() > until:
-                told = self.journal() if self._is_there() else self._log.read_text()
-                raise AssertionError(f"waited in vain until {what}\n{more()}\n{told}")
+                output = self.journal() if self._is_there() else self._log.read_text()
+                raise AssertionError(f"waited in vain until {what}\n{more()}\n{output}")
             time.sleep(0.05)
 
     # --- the end

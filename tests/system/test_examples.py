@@ -100,7 +100,7 @@ def test_pod(folder: Path) -> None:
     assert not list((ROOT / "build").glob("pod-*")), "the storage of its podman is gone"
 
 
-def test_on_a_terminal_an_example_lives_until_ctrl_c(folder: Path) -> None:
+def test_on_a_terminal_an_example_runs_until_ctrl_c(folder: Path) -> None:
     with Terminal(EXAMPLES / "hello/run", folder) as terminal:
         terminal.wait_for(r"Running\(Ok\)")
         assert terminal.process.poll() is None

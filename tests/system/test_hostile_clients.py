@@ -88,7 +88,7 @@ def test_without_descriptors_the_server_pauses_and_agents_stay(attacked: Attacke
     peers = open_silently(attacked.server.port, 200)
     time.sleep(1)
     lines = len(attacked.server.log.splitlines())
-    print(f"200 silent connections, 20 descriptors: {lines} log lines, {attacked.load.cpu_spent():.2f} s CPU")
+    print(f"200 idle connections, 20 descriptors: {lines} log lines, {attacked.load.cpu_spent():.2f} s CPU")
     assert "Cannot accept connections for a moment: Too many open files." in attacked.server.log
     assert lines < 50
     for peer in peers:

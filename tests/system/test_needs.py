@@ -11,5 +11,5 @@ import pytest
 
 @pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda file: file.name)
 def test_a_file_declares_its_needs(file: Path) -> None:
-    told = ast.get_docstring(ast.parse(file.read_text())) or ""
-    assert "Needs" in told or "needs" in told
+    docstring = ast.get_docstring(ast.parse(file.read_text())) or ""
+    assert "Needs" in docstring or "needs" in docstring

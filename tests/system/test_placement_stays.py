@@ -51,7 +51,7 @@ def running(cluster: Cluster) -> Cluster:
     cluster.start_server(manifest(cluster))
     cluster.start_agent(HAS_IT, runtimes=["native"])
     cluster.wait_for("web", "Running(Ok)")
-    cluster.wait_until("the workload said who it is", lambda: pids(cluster))
+    cluster.wait_until("the workload has written its process id", lambda: pids(cluster))
     cluster.start_agent(OTHER, runtimes=["native"])
     return cluster
 
@@ -74,7 +74,7 @@ def test_placement_is_kept_for_any_order_of_returning_agents(cluster: Cluster, f
     is_untouched(cluster)
 
 
-def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -> None:
+def test_the_server_waits_for_the_agent_of_a_placed_workload(cluster: Cluster) -> None:
     """The other agent has received its placement."""
     running(cluster)
     cluster.agents[HAS_IT].send_signal(signal.SIGSTOP)
@@ -82,12 +82,12 @@ def test_its_agent_is_waited_for_longer_than_the_others_need(cluster: Cluster) -
     cluster.start_server(manifest(cluster))
     cluster.wait_until("the other one is back", lambda: agents(cluster) == {OTHER})
     expected = {HAS_IT: ("Pending", f"it was on agent '{HAS_IT}' according to another agent")}
-    cluster.wait_until("the server has learned", lambda: place(cluster) == expected)
+    cluster.wait_until("the server has received the placement", lambda: place(cluster) == expected)
     cluster.agents[HAS_IT].send_signal(signal.SIGCONT)
     is_untouched(cluster)
 
 
-def test_it_stays_also_if_all_agents_were_killed_with_the_server(cluster: Cluster) -> None:
+def test_placement_is_kept_if_all_agents_were_killed_with_the_server(cluster: Cluster) -> None:
     """No process has stored the placement, but the agent with the workload lists its runtimes."""
     running(cluster)
     cluster.kill_server()

@@ -64,7 +64,7 @@ async def test_a_container_is_created_named_labelled_stopped_and_removed(
     assert podman_env.containers() == []
 
 
-async def test_the_users_own_container_name_wins(podman_env: PodmanEnv, runtime: PodmanRuntime) -> None:  # noqa: F811
+async def test_a_configured_container_name_has_priority(podman_env: PodmanEnv, runtime: PodmanRuntime) -> None:  # noqa: F811
     """[stest->swdd~podman-create-workload-sets-optionally-container-name~1]"""
     spec = a_spec(FOREVER, options="[--name, mine]")
     workload = await runtime.create_workload(spec, Extras())

@@ -18,10 +18,10 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.isolated_podman import IMAGE
 from tests.support.one_command import states
-from tests.support.rootless import PYTHON, UID, ClusterOf, Person, why_nobody
+from tests.support.rootless import PYTHON, UID, ClusterOf, Person, why_unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(why_nobody() is not None, reason=str(why_nobody()))
+pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
 UID_OF_PERSON = os.geteuid() or UID
 # The periodic resync lists containers after 30 seconds: a faster report was caused by a detected change.
 SOON = 15.0
@@ -112,7 +112,7 @@ def a_boat_of(rower: Person) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_containers_run_log_end_and_go(rower: Person) -> None:
+def test_containers_are_started_logged_and_removed(rower: Person) -> None:
     with a_boat_of(rower) as cluster:
         cluster.wait_until("it has logged", lambda: "pipes" in cluster.ank("logs", "boat").stdout)
         logged = cluster.ank("logs", "boat").stdout

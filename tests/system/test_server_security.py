@@ -50,7 +50,7 @@ def hello(server: ServerProcess, credentials: grpc.ChannelCredentials | None, ag
     return peer
 
 
-def test_peers_with_certificates_are_let_in(server: ServerProcess, certificates: Certificates) -> None:
+def test_peers_with_certificates_are_accepted(server: ServerProcess, certificates: Certificates) -> None:
     """[stest->swdd~server-supports-pem-file-paths-as-cli-arguments~1]"""
     with hello(server, certificates.peer()) as cli, hello(server, certificates.peer("DNS:n1"), "n1") as agent:
         assert agent.receive() == {"serverHello": {}}
@@ -58,11 +58,11 @@ def test_peers_with_certificates_are_let_in(server: ServerProcess, certificates:
         assert list(answer["completeStateResponse"]["completeState"]["agents"]["agents"]) == ["n1"]
 
 
-def test_peers_without_certificates_are_kept_out(server: ServerProcess, certificates: Certificates) -> None:
+def test_peers_without_certificates_are_rejected(server: ServerProcess, certificates: Certificates) -> None:
     with hello(server, None) as plain_text:
         assert plain_text.failure()[0] == grpc.StatusCode.UNAVAILABLE
-    nobody = grpc.ssl_channel_credentials(Path(certificates.ca).read_bytes())
-    with hello(server, nobody) as peer:
+    anonymous = grpc.ssl_channel_credentials(Path(certificates.ca).read_bytes())
+    with hello(server, anonymous) as peer:
         assert peer.failure()[0] == grpc.StatusCode.UNAVAILABLE
 
 
@@ -74,7 +74,7 @@ def test_an_agent_cannot_take_the_name_of_another(server: ServerProcess, certifi
         )
 
 
-def test_pem_files_may_come_from_the_environment_and_win_over_insecure(certificates: Certificates) -> None:
+def test_pem_files_may_come_from_the_environment_and_override_insecure(certificates: Certificates) -> None:
     """[stest->swdd~server-supports-pem-file-paths-as-cli-arguments~1]"""
     environ = {
         "ANKSERVER_CA_PEM": certificates.ca,
@@ -86,7 +86,7 @@ def test_pem_files_may_come_from_the_environment_and_win_over_insecure(certifica
         assert "it is ignored and mTLS is used" in server.log
 
 
-def test_a_key_that_others_can_read_is_a_reason_not_to_start(certificates: Certificates) -> None:
+def test_a_key_that_others_can_read_prevents_the_start(certificates: Certificates) -> None:
     process = ServerProcess("--ca_pem", certificates.ca, "--crt_pem", certificates.crt, "--key_pem", certificates.ca)
     try:
         assert process.run_to_end() == 1

@@ -23,7 +23,7 @@ def new_state(**workloads: Any) -> dict[str, Any]:
     return {"desiredState": {"apiVersion": "v1", "workloads": {"workloads": workloads}}}
 
 
-def test_a_story_through_all_messages() -> None:
+def test_a_scenario_with_all_messages() -> None:
     with ServerProcess("--insecure") as server, server.cli() as cli, server.cli(method="commander") as commander:
         # An agent connects.
         n1 = server.agent("n1", tags={"tags": {"zone": "front"}})
@@ -104,11 +104,11 @@ def test_a_story_through_all_messages() -> None:
         unknown = {"workloadName": "web", "agentName": "n1", "id": "other"}
         wanted = {"workloadNames": [WEB_NAME, unknown], "follow": True, "tail": 3, "since": "s", "until": "u"}
         assert cli.answer("l", logsRequest=wanted) == {"logsRequestAccepted": {"workloadNames": [WEB_NAME]}}
-        asked = n1.receive()["logsRequest"]
-        full_id = asked["requestId"]
+        received = n1.receive()["logsRequest"]
+        full_id = received["requestId"]
         assert full_id.startswith("cli-conn-")
         assert full_id.endswith("@l")
-        assert asked["logsRequest"] == {**wanted, "workloadNames": [WEB_NAME]}
+        assert received["logsRequest"] == {**wanted, "workloadNames": [WEB_NAME]}
         entries = {"logEntries": [{"workloadName": WEB_NAME, "message": "hi"}]}
         n1.send(logEntriesResponse={"requestId": full_id, "logEntriesResponse": entries})
         assert cli.receive() == {"response": {"requestId": "l", "logEntriesResponse": entries}}
