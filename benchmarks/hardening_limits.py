@@ -1,4 +1,4 @@
-"""Promise: the limits against exhaustion hold. One line for each: value, limit, ok; all of one run.
+"""Limit: the limits against exhaustion are effective. One line for each: value, limit, ok; all of one run.
 
 Hostile peers attack a real server with three agents that must stay connected, and a workload that ends immediately runs
 on a real agent. Times are meaningful on an idle machine only. Takes a minute. Without podman, `podman pause` is

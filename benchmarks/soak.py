@@ -1,4 +1,4 @@
-"""Promise: a cluster under constant change needs nothing more at the end than after the first minute.
+"""Limit: a cluster under constant change needs no more resources at the end than after the first minute.
 
 Real processes: a server with a stored state, three agents, 50 workloads (47 native processes, 3 podman containers).
 Workloads are changed, deleted, created and killed, one agent is killed and restarted, logs are followed, and events
