@@ -107,9 +107,9 @@ def test_other_requests_are_served_while_a_hook_runs(server: ServerProcess) -> N
     gate = server.folder / "gate"
     server.start(*with_hook(server, SLOW.format(gate=gate)))
     with server.cli() as cli, server.cli() as other:
-        cli.ask("slow", updateStateRequest=update(web=WEB))
+        cli.send_request("slow", updateStateRequest=update(web=WEB))
         began(gate)
-        other.ask("queued", updateStateRequest=update())
+        other.send_request("queued", updateStateRequest=update())
         state = other.answer("read", completeStateRequest={"fieldMask": ["desiredState"]})
         assert state["completeStateResponse"]["completeState"]["desiredState"]["workloads"] == {}
         gate.touch()
@@ -123,7 +123,7 @@ def test_a_hook_ends_with_the_server(server: ServerProcess, number: signal.Signa
     gate = server.folder / "gate"
     server.start(*with_hook(server, SLOW.format(gate=gate)))
     with server.cli() as cli:
-        cli.ask("slow", updateStateRequest=update(web=WEB))
+        cli.send_request("slow", updateStateRequest=update(web=WEB))
         hook = began(gate)
         assert server.stop(number) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
         until(lambda: is_over(hook))

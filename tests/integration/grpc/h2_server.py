@@ -60,8 +60,8 @@ class H2Server:
         while not condition() and time.monotonic() < end:
             self.read()
 
-    def stay_silent(self) -> None:
-        """Until the test is over; the kernel still takes every byte."""
+    def send_nothing(self) -> None:
+        """Until the end of the test; the kernel still receives every byte."""
         self._over.wait(PATIENCE)
 
     def leave(self) -> None:

@@ -73,7 +73,7 @@ def test_a_server_that_accepts_no_stream_before_we_open_one_is_the_reason(pair: 
     assert str(pair.call.reason).startswith("the peer does not accept more calls")
 
 
-def test_a_window_that_is_closed_before_the_hello_is_awaited(pair: Pair) -> None:
+def test_the_hello_waits_until_the_window_is_open(pair: Pair) -> None:
     pair.send_frames(settings_frame(SettingCodes.INITIAL_WINDOW_SIZE, 3))
     pair.step()
     pair.open()
@@ -83,7 +83,7 @@ def test_a_window_that_is_closed_before_the_hello_is_awaited(pair: Pair) -> None
     assert pair.server.received == HELLO + length_prefixed(b"")
 
 
-def test_hello_and_first_message_leave_in_one_write(pair: Pair) -> None:
+def test_hello_and_first_message_are_sent_in_one_write(pair: Pair) -> None:
     pair.open()
     pair.call.send(b"first")
     pair.server.read()

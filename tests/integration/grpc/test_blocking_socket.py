@@ -82,25 +82,25 @@ def test_an_address_without_answer_leaves_time_for_the_others(
     connected.close()
 
 
-def test_every_reason_is_told_once(monkeypatch: pytest.MonkeyPatch, free_port: int, mute_port: int) -> None:
+def test_every_reason_is_reported_once(monkeypatch: pytest.MonkeyPatch, free_port: int, mute_port: int) -> None:
     found_at(monkeypatch, free_port, free_port, mute_port)
     with pytest.raises(ConnectionBroken) as failure:
         connected_socket("threefold", 1, 0.3)
     assert str(failure.value) == "Connection refused, no response within 0.3 s"
 
 
-def test_an_unknown_name_is_told() -> None:
+def test_an_unknown_name_is_reported() -> None:
     with pytest.raises(ConnectionBroken, match=r"^cannot find host 'no\.such\.host\.invalid': "):
         connected_socket("no.such.host.invalid", 1, PATIENCE)
 
 
-def test_a_known_name_and_one_in_another_script_are_looked_up(listening_port: int) -> None:
+def test_ascii_names_and_international_names_are_looked_up(listening_port: int) -> None:
     connected_socket("localhost", listening_port, PATIENCE).close()
     with pytest.raises(ConnectionBroken, match=r"^cannot find host 'grün\.invalid': "):
         connected_socket("grün.invalid", listening_port, PATIENCE)
 
 
-def test_a_lookup_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lookup_ends_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(_name: bytes, _port: int, _family: int, _kind: int, _protocol: int = 0, flags: int = 0) -> None:
         if flags & socket.AI_NUMERICHOST:
             raise socket.gaierror(socket.EAI_NONAME, "not a number")

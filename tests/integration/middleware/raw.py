@@ -1,4 +1,4 @@
-"""A client below gRPC: opens a stream over real HTTP/2 and writes whatever bytes a test needs."""
+"""A client below gRPC: opens a stream over real HTTP/2 and writes any bytes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -9,12 +9,12 @@ from ankaios.grpc.async_call import AsyncCall
 from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.grpc.wire_format import length_prefixed, request_headers
 from ankaios.middleware.methods import Method
-from tests.integration.middleware.support import CALM, PATIENCE, Running
+from tests.integration.middleware.support import LONG_KEEPALIVE, PATIENCE, Running
 
 
 @asynccontextmanager
 async def raw_connection(running: Running) -> AsyncIterator[AsyncConnection]:
-    connection = AsyncConnection(AsyncCall, keepalive=CALM, setup_timeout=PATIENCE)
+    connection = AsyncConnection(AsyncCall, keepalive=LONG_KEEPALIVE, setup_timeout=PATIENCE)
     await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", running.server.port)
     try:
         yield connection

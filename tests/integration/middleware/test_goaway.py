@@ -1,4 +1,4 @@
-"""A peer that announces its end (GOAWAY), as a server built with tonic does when it stops gracefully."""
+"""A peer that sends GOAWAY, as a server built with tonic does when it stops gracefully."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
 from tests.integration.middleware.support import (
-    CALM,
+    LONG_KEEPALIVE,
     PATIENCE,
     a_commander_hello,
     a_greeting,
@@ -39,7 +39,9 @@ class LeavingServer:
 
     def new_connection(self) -> AsyncConnection:
         tls = TlsSession(self._context) if self._context is not None else None
-        connection = AsyncConnection(AsyncCall, keepalive=CALM, setup_timeout=PATIENCE, tls=tls, accept=self._accept)
+        connection = AsyncConnection(
+            AsyncCall, keepalive=LONG_KEEPALIVE, setup_timeout=PATIENCE, tls=tls, accept=self._accept
+        )
         self._connections.append(connection)
         return connection
 
@@ -69,7 +71,7 @@ async def leaving_server(pem: PemMaterial | None) -> AsyncIterator[tuple[Leaving
 
 @pytest.mark.parametrize("with_ping", [True, False])
 @pytest.mark.parametrize("secure", [True, False])
-async def test_a_server_that_goes_away_is_a_lost_connection(secure: bool, with_ping: bool, tmp_path: Path) -> None:
+async def test_a_goaway_of_the_server_is_a_lost_connection(secure: bool, with_ping: bool, tmp_path: Path) -> None:
     authority = Authority(tmp_path) if secure else None
     farewell = [GoAwayFrame(0, last_stream_id=EVERY_STREAM), *([PingFrame(0, opaque_data=b"shutdown")] * with_ping)]
     async with leaving_server(authority.server() if authority else None) as (server, url):

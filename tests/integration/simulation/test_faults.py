@@ -1,4 +1,4 @@
-"""Faults of disks, servers and rights do in a simulation what they do in a real cluster."""
+"""Faults of disks, servers and rights have the same effects in a simulation as in a real cluster."""
 
 import errno
 import os
@@ -42,7 +42,7 @@ def test_a_power_cut_keeps_what_was_synchronized_and_tears_the_rest(tmp_path: Pa
     assert len((tmp_path / "lost").read_bytes()) < len(b"content")
 
 
-def test_a_committed_transaction_survives_a_power_cut(tmp_path: Path) -> None:
+def test_a_committed_transaction_is_kept_after_a_power_cut(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")

@@ -47,7 +47,7 @@ async def server(location: EtcdLocation) -> AsyncIterator[EtcdServer]:
 
 
 async def loaded_by_another(location: EtcdLocation) -> Stored:
-    """What a server finds that leads next."""
+    """The state that the next leader loads."""
     other = EtcdServer(location, "other")
     try:
         return await other.lead_and_load()
@@ -129,7 +129,7 @@ async def test_a_former_leader_finds_out_whether_its_last_commit_was_stored(
 async def test_a_leader_that_crashes_during_a_large_commit_leaves_all_of_it_or_nothing(
     location: EtcdLocation,
 ) -> None:
-    """Whatever the last transaction was, the next leader finds a whole change and removes everything else."""
+    """After any last transaction the next leader finds a complete change and removes everything else."""
     change, values = a_large_change()
     first = {"before": "large change"}
     outcomes = []
@@ -293,7 +293,7 @@ async def test_without_a_majority_a_commit_fails_within_the_lease_and_its_result
     await server.close()
 
 
-async def test_all_members_restart_and_everything_confirmed_is_there(own_cluster: EtcdCluster) -> None:
+async def test_all_confirmed_changes_are_kept_after_a_restart_of_all_members(own_cluster: EtcdCluster) -> None:
     server = EtcdServer(own_cluster.location("/test"))
     await server.lead_and_load()
     confirmed = 0

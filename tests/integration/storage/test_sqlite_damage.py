@@ -1,4 +1,4 @@
-"""Whatever happens to the files, a server starts with a valid revision and reports what was lost."""
+"""After any damage of its files a server starts with a valid revision and reports what was lost."""
 
 import os
 import random
@@ -159,7 +159,7 @@ def test_a_lost_wal_is_reported_and_the_revision_of_the_database_is_used(machine
     assert workloads(opened) == state_of(IN_DATABASE)
 
 
-async def test_an_older_wal_of_the_same_database_is_not_applied_silently(machine: Machine, tmp_path: Path) -> None:
+async def test_an_older_wal_of_the_same_database_is_reported(machine: Machine, tmp_path: Path) -> None:
     """Files were copied while the server was running."""
     older = await files_with(tmp_path / "origin", 4, 4)
     store = SqliteStore(tmp_path / "origin" / DATABASE)

@@ -69,7 +69,7 @@ async def fails_to_load(path: Path, reason: str) -> None:
     await store.close()
 
 
-async def test_a_directory_that_everybody_may_write_to_is_rejected(tmp_path: Path) -> None:
+async def test_a_directory_that_all_users_may_write_to_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     await fails_to_load(tmp_path / "open" / DATABASE, "every user could replace everything in it; run 'chmod go-w")
@@ -149,7 +149,7 @@ async def test_a_backup_of_a_running_server_can_be_used_in_its_place(
     await restored.close()
 
 
-async def test_commits_during_a_backup_are_not_disturbed(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+async def test_commits_succeed_during_a_backup(store: SqliteStore, path: Path, tmp_path: Path) -> None:
     await add_revisions(store, 1, 50)
     backups = asyncio.gather(*(asyncio.to_thread(back_up_database, path, tmp_path / f"{n}.db") for n in range(5)))
     await add_revisions(store, 51, 100)

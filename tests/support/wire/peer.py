@@ -2,7 +2,7 @@
 gRPC is grpcio.
 
     with ServerProcess("--insecure") as server, server.agent("n1") as n1, server.cli() as cli:
-        cli.ask("r1", completeStateRequest={"fieldMask": ["agents"]})
+        cli.send_request("r1", completeStateRequest={"fieldMask": ["agents"]})
         cli.receive()  # {'response': {'requestId': 'r1', 'completeStateResponse': {...}}}
 
 Messages are given and received as plain dicts in the JSON form of protobuf; what is not set is not there.
@@ -89,7 +89,7 @@ class Conversation:
     def send_raw(self, message: Message) -> None:
         self._outbox.put(message)
 
-    def ask(self, request_id: str, **content: Any) -> None:
+    def send_request(self, request_id: str, **content: Any) -> None:
         self.send(request={"requestId": request_id, **content})
 
     def receive_raw(self) -> Message:
@@ -108,7 +108,7 @@ class Conversation:
 
     def answer(self, request_id: str, **content: Any) -> Plain:
         """Ask and get what is answered, without the id."""
-        self.ask(request_id, **content)
+        self.send_request(request_id, **content)
         response = self.receive_response()
         assert response.pop("requestId") == request_id
         return response
