@@ -18,7 +18,7 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.isolated_podman import IMAGE
 from tests.support.one_command import states
-from tests.support.rootless import PYTHON, UID, ClusterOf, Person, why_unavailable
+from tests.support.rootless import PYTHON, UID, ClusterOf, UnprivilegedUser, why_unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
@@ -77,8 +77,8 @@ workloads:
 
 
 @pytest.fixture(scope="module")
-def person() -> Iterator[Person]:
-    with Person() as person:
+def person() -> Iterator[UnprivilegedUser]:
+    with UnprivilegedUser() as person:
         if why := person.run(str(PYTHON), "-c", "").stderr.decode():
             pytest.skip(f"others may not use this Python: {why}")
         seen = person.run(str(PYTHON), "-c", "import os, ankaios; print(os.geteuid())")
@@ -88,21 +88,21 @@ def person() -> Iterator[Person]:
 
 
 @pytest.fixture(scope="module")
-def rower(person: Person) -> Person:
+def rower(person: UnprivilegedUser) -> UnprivilegedUser:
     """A user with podman and an image."""
     if reason := person.why_no_podman():
         pytest.skip(reason)
     return person
 
 
-def podman(person: Person, *arguments: str) -> str:
+def podman(person: UnprivilegedUser, *arguments: str) -> str:
     done = person.run("podman", *arguments)
     assert done.returncode == 0, f"podman {' '.join(arguments)} ended with {done.returncode}: {done.stderr.decode()}"
     return done.stdout.decode()
 
 
 @contextmanager
-def a_boat_of(rower: Person) -> Iterator[Cluster]:
+def a_boat_of(rower: UnprivilegedUser) -> Iterator[Cluster]:
     """A cluster where the container runs."""
     with ClusterOf(rower) as cluster:
         cluster.start_server()
@@ -112,7 +112,7 @@ def a_boat_of(rower: Person) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_containers_are_started_logged_and_removed(rower: Person) -> None:
+def test_containers_are_started_logged_and_removed(rower: UnprivilegedUser) -> None:
     with a_boat_of(rower) as cluster:
         cluster.wait_until("it has logged", lambda: "pipes" in cluster.ank("logs", "boat").stdout)
         logged = cluster.ank("logs", "boat").stdout
@@ -130,7 +130,7 @@ def test_containers_are_started_logged_and_removed(rower: Person) -> None:
         assert left == "", f"{left}\n{cluster.logs()}"
 
 
-def test_a_restarted_agent_resumes_its_containers(rower: Person) -> None:
+def test_a_restarted_agent_resumes_its_containers(rower: UnprivilegedUser) -> None:
     with a_boat_of(rower) as cluster:
         before = podman(rower, "ps", "--quiet", "--no-trunc")
         cluster.kill_agent("pier")
@@ -141,7 +141,7 @@ def test_a_restarted_agent_resumes_its_containers(rower: Person) -> None:
         cluster.ank("delete", "workload", "boat")
 
 
-def test_native_processes_find_files_and_fifos_by_variables_and_the_state_shows_it(person: Person) -> None:
+def test_native_processes_find_files_and_fifos_by_variables_and_the_state_shows_it(person: UnprivilegedUser) -> None:
     with ClusterOf(person) as cluster:
         cluster.start_server()
         cluster.start_agent("pier", runtimes=["native"])
@@ -154,7 +154,7 @@ def test_native_processes_find_files_and_fifos_by_variables_and_the_state_shows_
         cluster.ank("delete", "workload", "walk")
 
 
-def test_one_command_is_enough(person: Person) -> None:
+def test_one_command_is_enough(person: UnprivilegedUser) -> None:
     """`ank up` without podman: server, agent and workload."""
     manifest = person.folder / "lib/manifest.yaml"
     shutil.copyfile(ROOT / "examples/hello/manifest.yaml", manifest)
@@ -166,7 +166,7 @@ def test_one_command_is_enough(person: Person) -> None:
     assert re.search(r"hello +node +native +Running\(Ok\)", done.stdout), done.stdout + done.stderr
 
 
-def test_the_demo_runs_containers_and_leaves_nothing(rower: Person) -> None:
+def test_the_demo_runs_containers_and_leaves_nothing(rower: UnprivilegedUser) -> None:
     """With a podman that the user also uses for other containers."""
     before = podman(rower, "images", "--all", "--quiet")
     clone = rower.folder / "tmp/clone"
