@@ -72,7 +72,7 @@ def page() -> str:
     return page_of(
         "Wire",
         "proto/**/*.proto",
-        "Programs talk in Protocol Buffers (proto3): over gRPC between server, agents and command lines, and over two "
+        "Programs exchange Protocol Buffers (proto3): over gRPC between server, agents and command lines, and over two "
         "FIFOs between a workload and its agent, where each message is preceded by its length as a varint. Fields with "
         f"numbers from {OURS} on are **ours**: peers of Eclipse Ankaios skip them. Package names are our own and do "
         "not travel.",
@@ -84,7 +84,7 @@ def page() -> str:
 
 
 def _reached(known: Blocks) -> set[Name]:
-    """All that peers of Eclipse Ankaios know: reached without a field of ours."""
+    """All messages of Eclipse Ankaios: reached without a field of this project."""
     reached: set[Name] = set()
     waiting = list(ROOTS)
     while waiting:
@@ -146,7 +146,7 @@ def _notes(one: Field) -> str:
 
 
 def read_proto(text: str) -> ProtoFile:
-    """Comments belong to what follows them; the first one, to the file."""
+    """A comment describes the next element; the first one describes the file."""
     reader = _Reader()
     for line in text.splitlines():
         reader.take(line.strip())
