@@ -2,7 +2,7 @@
 
 Real processes: a server with a stored state, three agents, 50 workloads (47 native processes, 3 podman containers).
 Workloads are changed, deleted, created and killed, one agent is killed and restarted, logs are followed, and events
-subscribed to; clients come and go. Once a minute the load pauses until all workloads run, and the memory (PSS), file
+subscribed to; clients start and end. Once a minute the load pauses until all workloads run, and the memory (PSS), file
 descriptors, threads, tasks, processes and files are counted. At the end each may be at most 5 % above its value after
 the first minute. Buffers with a limit are filled before, with entries as large as those of the load: the history (1,000
 revisions) and the records (30 of each workload). Without podman all workloads are native.

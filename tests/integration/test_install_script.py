@@ -75,7 +75,7 @@ def test_without_root_it_names_what_is_missing_and_continues(machine: Machine) -
     missing = done.stderr.splitlines()[0].removeprefix("these system packages are missing: ").split()
     assert {"podman", "zsh", "fish", "openssl", "git"} <= set(missing)
     assert done.stderr.splitlines()[1] == f"install them with:  sudo apt-get install {' '.join(missing)}"
-    assert "going on" in done.stderr
+    assert "continuing" in done.stderr
     assert any("--group dev" in line for line in machine.calls)
 
 
@@ -93,7 +93,7 @@ def test_it_continues_after_a_failure_of_apt(machine: Machine) -> None:
     machine.program("apt-get", "#!/bin/sh\necho 'no network' >&2\nexit 100\n")
     done = machine.install(user=SUPERUSER)
     assert done.returncode == 0
-    assert "no network" in done.stderr and "going on" in done.stderr
+    assert "no network" in done.stderr and "continuing" in done.stderr
 
 
 def test_the_product_needs_no_packages_of_debian(machine: Machine) -> None:

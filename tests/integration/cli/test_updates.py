@@ -241,10 +241,10 @@ def test_a_rejected_update_is_reported_with_the_prefix_of_each_command(manifest:
         ),
     }
     with ScriptedServer(example_state(), rejecting) as server:
-        told = {words: ank(*words, url=server.url) for words in commands}
-    assert {words: done.stderr for words, done in told.items()} == {w: f"{ERROR}{t}\n" for w, t in commands.items()}
-    assert {done.returncode for done in told.values()} == {1}
-    assert {done.stdout for done in told.values()} == {""}
+        results = {words: ank(*words, url=server.url) for words in commands}
+    assert {words: done.stderr for words, done in results.items()} == {w: f"{ERROR}{t}\n" for w, t in commands.items()}
+    assert {done.returncode for done in results.values()} == {1}
+    assert {done.stdout for done in results.values()} == {""}
 
 
 def test_a_stream_lost_while_an_update_is_awaited_is_reported_as_such(manifest: str) -> None:
@@ -332,7 +332,7 @@ def test_set_state_reports_what_is_wrong_with_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "desiredState: {apiVersion: v1, workloads: {a: {tags: {b: 1}, agent: n1}}}",
@@ -342,9 +342,9 @@ def test_set_state_reports_what_is_wrong_with_its_file(tmp_path: Path) -> None:
         ("deviceInstances: {a: 5}", "standard input: not in the form of 'ank get state': "),
     ],
 )
-def test_set_state_reports_the_path_of_a_wrong_value(text: str, told: str) -> None:
+def test_set_state_reports_the_path_of_a_wrong_value(text: str, expected: str) -> None:
     done = ank("set", "state", "m", "-", stdin=text)
-    assert done.stderr.startswith(f"{ERROR}Failed to set state: 'Could not serialize YAML object: '{told}")
+    assert done.stderr.startswith(f"{ERROR}Failed to set state: 'Could not serialize YAML object: '{expected}")
     assert done.returncode == 1
 
 
@@ -402,7 +402,7 @@ def test_nothing_to_update_needs_no_server(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("apiVersion: v3", 'Manifest schema validation failed:\n\'/apiVersion\': "v3" does not match "^v1$"'),
         ("workloads: {}", "Manifest schema validation failed:\n'': \"apiVersion\" is a required property"),
@@ -416,15 +416,15 @@ def test_nothing_to_update_needs_no_server(text: str) -> None:
         ),
     ],
 )
-def test_an_invalid_manifest_is_reported_before_the_server_is_contacted(text: str, told: str) -> None:
+def test_an_invalid_manifest_is_reported_before_the_server_is_contacted(text: str, expected: str) -> None:
     done = ank("apply", "-", stdin=text)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{ERROR}Command failed: '{told}'\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{ERROR}Command failed: '{expected}'\n")
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     missing = ank("apply", str(tmp_path / "none.yaml"))
-    told = f"{ERROR}Command failed: 'File '{tmp_path / 'none.yaml'}' not found!'\n"
-    assert missing.stderr == told + "hint: check the name\n"
+    expected = f"{ERROR}Command failed: 'File '{tmp_path / 'none.yaml'}' not found!'\n"
+    assert missing.stderr == expected + "hint: check the name\n"
     (tmp_path / "bad.yaml").write_text("a: [")
     assert ank("apply", str(tmp_path / "bad.yaml")).stderr.startswith(
         f"{ERROR}Command failed: 'Invalid manifest data provided: "

@@ -1,4 +1,4 @@
-"""A server below gRPC, in a thread: it accepts one call and then does what a script says, valid or not.
+"""A server below gRPC, in a thread: it accepts one call and then follows a script, which may violate the protocol.
 
 It uses `h2` directly, without the code under test.
 """
