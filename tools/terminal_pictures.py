@@ -4,7 +4,7 @@
 Usage: tools/terminal_pictures.py [--check] [SCENE...]      default: all scenes; --check only reports what has changed
 
 A scene runs in a terminal of tmux with a separate shell; its expected text must appear, then the screen is saved. The
-pictures need no font from elsewhere. The path of this repository is shown as ~/ankaios, and times are
+pictures need no external font. The path of this repository is shown as ~/ankaios, and times are
 replaced. Needs tmux, and the default port of the server to be free.
 """
 
@@ -189,7 +189,7 @@ SCENES = {
 
 
 class Terminal:
-    """One tmux server with one window; gone with `close`."""
+    """One tmux server with one window; removed by `close`."""
 
     def __init__(self, width: int, height: int, shop: str = "", *, fresh: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="pictures-"))

@@ -1,6 +1,6 @@
 """The site builds from docs/ without a warning, and its pages are rendered as intended.
 
-Needs: mkdocs with its theme, as scripts/install brings them.
+Needs: mkdocs with its theme, as scripts/install installs them.
 """
 
 import importlib.util

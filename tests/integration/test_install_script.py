@@ -115,7 +115,7 @@ def test_an_old_python_is_refused(machine: Machine) -> None:
     assert not (machine.clone / ".venv").exists()
 
 
-def test_the_second_time_there_is_nothing_to_do(machine: Machine) -> None:
+def test_a_second_run_installs_nothing(machine: Machine) -> None:
     machine.install()
     machine.install()
     assert machine.calls == []

@@ -24,7 +24,7 @@ from tests.support.isolated_podman import IMAGE, busybox_layer
 from tests.support.readable_copy import copy_product
 
 PYTHON = Path(sys.executable).resolve()  # not that of .venv, which may be private
-NAME, UID, SUB_UIDS = "ankaios-rower", 54321, "400000:65536"
+NAME, UID, SUB_UIDS = "ankaios-user", 54321, "400000:65536"
 CALL_LIMIT = 60.0
 
 # Arguments: folder with `etc`, then folders to be reached. A folder below a private one is bound to the same path on a

@@ -68,7 +68,7 @@ def wait_for_reason(cluster: Cluster, workload: str, state: str, reason: str) ->
     cluster.wait_until(f"{workload} is {state} because of '{reason}'", is_reported, more=cluster.states)
 
 
-def test_a_missing_podman_is_the_reason_until_it_is_installed(cluster: Cluster, podman: StandIn) -> None:
+def test_a_missing_podman_is_reported_until_it_is_installed(cluster: Cluster, podman: StandIn) -> None:
     Path(podman.program).rename(podman.folder / "not yet")
     start(cluster, a_manifest("web"))
     wait_for_reason(cluster, "web", "Pending(Starting)", "Could not spawn command: [Errno 2] No such file or directory")
@@ -181,7 +181,7 @@ def test_the_agent_adopts_the_state_of_a_restarted_server(cluster: Cluster, podm
     cluster.start_server(a_manifest("stays") + "\n".join([*new, ""]))
     for name in ("stays", "changes", "new"):
         cluster.wait_for(name, "Running(Ok)", seconds=SOON)
-    cluster.wait_until("'goes' is gone", lambda: len(podman.containers()) == 3, SOON)
+    cluster.wait_until("'goes' is removed", lambda: len(podman.containers()) == 3, SOON)
     assert stays in podman.containers()
     assert sorted(cluster.states()) == ["changes", "new", "stays"]
     assert len(podman.calls("run")) == 5
@@ -201,7 +201,7 @@ def test_the_second_agent_of_a_name_waits_until_the_first_has_ended(cluster: Clu
     run(cluster, "delete", "workload", "more")
     cluster.wait_for("more", "Removed", seconds=SOON)
     cluster.wait_for("web", "Running(Ok)", seconds=SOON)  # the second one may come after the delete
-    cluster.wait_until("'more' is gone", lambda: len(podman.containers()) == 1, SOON)
+    cluster.wait_until("'more' is removed", lambda: len(podman.containers()) == 1, SOON)
     assert cluster.states() == {"web": ("Running(Ok)", "")}
     assert len(podman.calls("run")) == 2
 

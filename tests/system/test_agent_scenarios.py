@@ -68,7 +68,7 @@ def test_workloads_continue_without_agent_and_server(cluster: Cluster, podman_en
     cluster.ank("--no-wait", "delete", "workload", "goes")
     cluster.start_agent("agent_A", runtimes=["podman"])
     cluster.wait_for("stays", "Running(Ok)")
-    cluster.wait_until("'goes' is gone", lambda: "goes" not in started(podman_env))
+    cluster.wait_until("'goes' is removed", lambda: "goes" not in started(podman_env))
     assert started(podman_env)["stays"] == before["stays"]
     cluster.wait_for("ends", "Failed(ExecFailed)")
 

@@ -1,6 +1,6 @@
 """A workload with the unmodified `ankaios-sdk` in a real container communicates with a real server.
 
-Needs: podman, root rights and the SDK in .venv/sdk, which scripts/install brings.
+Needs: podman, root rights and the SDK in .venv/sdk, which scripts/install makes.
 """
 
 import json

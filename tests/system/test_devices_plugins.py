@@ -22,7 +22,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_kubelet_gives_our_devices_to_its_pods(cluster: Cluster) -> None:
+def test_a_kubelet_allocates_devices_of_the_agent_to_its_pods(cluster: Cluster) -> None:
     """[stest->akri~kubelet-device-plugin-api~1]"""
     kubelet = KubeletStub(cluster.folder / "kubelet")
     kubelet.start()

@@ -116,7 +116,7 @@ def test_unfinished_messages_are_limited_for_a_connection(attacked: Attacked) ->
     attacked.assert_unaffected()
 
 
-def test_requests_of_a_connection_that_ended_cost_nothing(attacked: Attacked) -> None:
+def test_requests_of_a_connection_that_ended_are_not_processed(attacked: Attacked) -> None:
     peer, stream = an_admitted_peer(attacked.server.port)
     time.sleep(0.5)
     peer.data(stream, b"".join(state_request(str(number)) for number in range(10_000)))

@@ -153,7 +153,7 @@ def test_a_new_instance_starts_first_and_a_failed_update_does_not_touch_the_runn
     first = {"startNewFirst": True}
     cluster.apply(manifest(updateStrategy=first))
     cluster.apply(manifest(web='["/bin/sleep", "2000"]', updateStrategy=first))
-    cluster.wait_until("the old one is gone", lambda: len(_instances(cluster, "web")) == 1)
+    cluster.wait_until("the old one is removed", lambda: len(_instances(cluster, "web")) == 1)
     happened = _records(cluster)
     running = [it["id"] for it in happened if it["state"] == "Running(Ok)"]
     old_stops = next(n for n, it in enumerate(happened) if it["state"].startswith("Stopping"))

@@ -1,7 +1,7 @@
 """Atomic changes that fail, with containers and processes on two agents, and the unmodified SDK as another client.
 
 Each scenario ends with the previous state on both agents and with the reason. Needs: podman, root rights and the SDK
-in .venv/sdk, which scripts/install brings.
+in .venv/sdk, which scripts/install makes.
 """
 
 import json

@@ -94,7 +94,7 @@ def test_a_hook_may_reject_the_startup_manifest(server: ServerProcess) -> None:
     assert text in server.log
 
 
-def test_a_hook_sees_the_startup_manifest(server: ServerProcess) -> None:
+def test_a_hook_receives_the_startup_manifest(server: ServerProcess) -> None:
     server.start(*with_hook(server, MOVE, "-m", server.write("m", MANIFEST)))
     with server.agent("n2") as agent:
         hello = agent.receive()

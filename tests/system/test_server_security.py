@@ -66,7 +66,7 @@ def test_peers_without_certificates_are_rejected(server: ServerProcess, certific
         assert peer.failure()[0] == grpc.StatusCode.UNAVAILABLE
 
 
-def test_an_agent_cannot_take_the_name_of_another(server: ServerProcess, certificates: Certificates) -> None:
+def test_an_agent_cannot_use_the_name_of_another(server: ServerProcess, certificates: Certificates) -> None:
     with hello(server, certificates.peer("DNS:n1"), "n2") as agent:
         assert agent.failure() == (
             grpc.StatusCode.UNAUTHENTICATED,

@@ -1,4 +1,4 @@
-"""Pieces of Markdown as the site builds them: tables, code, anchors. Texts come in, texts go out."""
+"""Pieces of Markdown as the site builds them: tables, code, anchors. Input and output are texts."""
 
 import re
 from collections.abc import Iterable, Sequence

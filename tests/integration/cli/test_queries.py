@@ -63,7 +63,7 @@ def test_get_state_prints_pretty_json_without_escapes() -> None:
     assert (done.returncode, done.stdout) == (0, wanted)
 
 
-def test_get_state_passes_the_masks_on_as_given() -> None:
+def test_get_state_sends_the_masks_unchanged() -> None:
     with ScriptedServer(example_state()) as server:
         ank("get", "state", "agents", "workloadStates.*.web", url=server.url)
     assert list(server.requests[0].completeStateRequest.fieldMask) == ["agents", "workloadStates.*.web"]

@@ -56,7 +56,7 @@ def test_an_invalid_url_and_a_missing_tls_setting_are_reported_without_prefix() 
     assert hint.startswith("hint: 'ank -k …' connects to a server without TLS")
 
 
-def test_settings_come_from_the_environment_and_the_file_of_the_home(tmp_path: Path) -> None:
+def test_settings_are_read_from_the_environment_and_the_file_in_the_home(tmp_path: Path) -> None:
     folder = tmp_path / ".config/ankaios"
     folder.mkdir(parents=True)
     with ScriptedServer(example_state()) as server:
@@ -113,7 +113,7 @@ def test_a_missing_home_is_only_a_warning() -> None:
     assert done.stdout.startswith(f"{WARN}HOME is not set")
 
 
-def test_version_and_help_go_to_standard_output() -> None:
+def test_version_and_help_are_printed_on_standard_output() -> None:
     for words in (("--version",), ("-V",)):
         done = ank(*words)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"ank {__version__}\n", "")

@@ -212,7 +212,7 @@ def test_other_shells_accept_their_script(shell: str, ank_in_path: dict[str, str
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "elvish", "powershell"])
-def test_every_shell_has_a_script_that_calls_back(shell: str, ank_in_path: dict[str, str]) -> None:
+def test_every_shell_has_a_script_that_calls_ank(shell: str, ank_in_path: dict[str, str]) -> None:
     script = subprocess.run(["ank"], env=ank_in_path | {"COMPLETE": shell}, capture_output=True, text=True, timeout=30)
     assert script.returncode == 0
     assert "COMPLETE" in script.stdout and "_ANK_COMPLETE_INDEX" in script.stdout

@@ -217,7 +217,7 @@ def test_no_wait_prints_nothing_and_sends_no_other_request(manifest: str) -> Non
     assert [r.WhichOneof("RequestContent") for r in server.requests] == ["updateStateRequest"]
 
 
-def test_quiet_waits_without_output(manifest: str) -> None:
+def test_apply_with_quiet_waits_without_output(manifest: str) -> None:
     running = states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))
     with served(Cluster(added=[f"db.{DB_ID}.n1"], then=[running])) as server:
         done = ank("-q", "apply", manifest, url=server.url)
@@ -300,7 +300,7 @@ def test_deleting_configs_requests_and_prints_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_set_state_takes_masks_and_a_file_or_standard_input(tmp_path: Path) -> None:
+def test_set_state_accepts_masks_and_a_file_or_standard_input(tmp_path: Path) -> None:
     text = "desiredState:\n  apiVersion: v1\n  configs:\n    a: b\n"
     file = tmp_path / "state.yaml"
     file.write_text(text)

@@ -201,7 +201,7 @@ async def test_a_host_that_only_the_server_can_resolve_is_replaced_by_the_config
     assert device.id == f"{url}some/path"
 
 
-async def test_a_malformed_host_name_finds_nothing() -> None:
+async def test_no_server_is_found_with_a_malformed_host_name() -> None:
     assert await found_at("opc.tcp://a..b:4840/", f"opc.tcp://{'x' * 70}:4840/") == ()
 
 

@@ -296,7 +296,7 @@ async def test_no_device_is_granted_twice_after_a_restart_of_both(node: Node) ->
     assert len(node.claims()) == 3
 
 
-async def test_an_init_container_holds_its_device_until_the_pod_ends(node: Node) -> None:
+async def test_an_init_container_keeps_its_device_until_the_pod_ends(node: Node) -> None:
     """It is never listed. The next container of the pod receives the same id."""
     first = await node.admit("pod1", container="init-1")
     await node.reviewed()

@@ -117,7 +117,7 @@ async def test_the_grant_of_a_plugin_is_used_for_every_start_of_the_workload(age
     await stopped(plugin)
 
 
-async def test_a_workload_does_not_start_before_its_plugin_and_devices_are_back(agent: Agent) -> None:
+async def test_a_workload_starts_only_after_its_plugin_and_devices_are_available_again(agent: Agent) -> None:
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
     await asyncio.to_thread(plugin.report, HEALTHY | {"g0": "Unhealthy"})

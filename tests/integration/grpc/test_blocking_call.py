@@ -102,7 +102,7 @@ def test_after_an_interrupt_in_the_middle_of_a_message_nothing_follows(pair: Pai
         pair.server.read()
 
 
-def test_a_server_that_stops_reading_is_noticed_also_at_the_end_of_a_message(
+def test_a_server_that_stops_reading_is_detected_also_at_the_end_of_a_message(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking_call, "_STALL_LIMIT", 0.1)
@@ -147,7 +147,7 @@ def test_a_slow_server_is_accepted(pair: Pair, monkeypatch: pytest.MonkeyPatch) 
     assert now > 40.0
 
 
-def test_a_server_that_would_take_everything_at_once_gets_it_in_parts_without_a_pause(pair: Pair) -> None:
+def test_a_server_with_a_large_window_receives_parts_without_a_pause(pair: Pair) -> None:
     server = pair.server
     server.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1, SettingCodes.MAX_FRAME_SIZE: 2**24 - 1})
     server.h2.increment_flow_control_window(2**31 - 65_536)

@@ -88,7 +88,7 @@ async def test_requests_may_be_sent_without_waiting_and_are_answered_in_order() 
     assert answered == [str(number) for number in range(100)]
 
 
-async def test_the_server_is_notified_of_the_end_at_once() -> None:
+async def test_the_server_is_notified_of_the_end_immediately() -> None:
     async with running_server() as running:
         waiting = asyncio.create_task(asyncio.to_thread(request, settings_of(running)))
         message = await running.next()
@@ -110,7 +110,7 @@ async def test_a_goodbye_is_answered_by_the_end_of_the_stream() -> None:
         assert await asyncio.to_thread(leave, settings_of(running)) == "the server ended the connection"
 
 
-async def test_a_large_request_passes_as_fast_as_the_server_takes_it() -> None:
+async def test_a_large_request_is_sent_as_fast_as_the_server_reads_it() -> None:
     async with running_server() as running:
         sending = asyncio.create_task(asyncio.to_thread(request, settings_of(running), "x" * 20_000_000))
         message = await running.next()

@@ -85,7 +85,7 @@ async def test_a_request_of_a_cli_is_answered_with_its_id() -> None:
         assert await received(cli) == FromServer(response=an_answer("id@with@signs"))
 
 
-async def test_a_commander_has_its_own_method_and_prefix() -> None:
+async def test_a_commander_has_a_separate_method_and_prefix() -> None:
     async with running_server() as running, running.client(Method.COMMAND) as commander:
         await commander.send(a_request())
         assert (await admitted(running)).startswith("commander-conn-")
@@ -367,7 +367,7 @@ async def test_bad_urls_are_refused(url: str) -> None:
     assert str(failure.value).startswith("Wrong server address format: '")
 
 
-def test_without_certificates_there_is_no_https() -> None:
+def test_https_is_rejected_without_certificates() -> None:
     assert effective_url("https://https:1/https:", None) == "http://http:1/http:"
 
 

@@ -50,7 +50,7 @@ def channel_to(running: Running) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"127.0.0.1:{running.server.port}", options=UNLIMITED)
 
 
-async def test_a_grpcio_agent_gets_headers_at_once_and_exchanges_messages() -> None:
+async def test_a_grpcio_agent_gets_headers_immediately_and_exchanges_messages() -> None:
     """The headers come before any message: the original client sends nothing before it received them."""
     async with running_server() as running, channel_to(running) as channel:
         stream = call(channel, Method.AGENT)

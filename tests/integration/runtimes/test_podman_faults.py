@@ -114,7 +114,7 @@ async def test_workloads_that_cannot_start_do_not_delay_others(stand_in: StandIn
     await asyncio.wait(stuck)
 
 
-async def test_a_slow_stop_is_waited_for(stand_in: StandIn, runtime: PodmanRuntime) -> None:
+async def test_a_deletion_waits_for_a_slow_stop(stand_in: StandIn, runtime: PodmanRuntime) -> None:
     workload = await runtime.create_workload(a_spec(), Extras())
     stand_in.script("rm", do="slow", seconds=1.0)
     await runtime.delete_workload(workload)

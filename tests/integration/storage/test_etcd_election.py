@@ -67,7 +67,7 @@ async def test_a_leader_stays_the_leader_for_longer_than_its_lease(new_server: N
     assert not leadership.lost.is_set()
 
 
-async def test_standby_servers_see_who_leads(new_server: NewServer) -> None:
+async def test_standby_servers_name_the_leader(new_server: NewServer) -> None:
     first, second, standby = new_server("first"), new_server("second"), new_server("standby")
     leaders = standby.registry.leaders()
 

@@ -108,7 +108,7 @@ async def test_the_result_of_a_lost_commit_is_found_out_by_the_next_load(
     assert (await server.store.load()).unknown_commit_stored is None
 
 
-async def test_a_former_leader_finds_out_whether_its_last_commit_was_stored(
+async def test_a_former_leader_detects_whether_its_last_commit_was_stored(
     server: EtcdServer, location: EtcdLocation
 ) -> None:
     server.client.after = frozenset(range(1, 100_000))
@@ -381,7 +381,7 @@ async def test_a_damaged_value_is_reported(server: EtcdServer) -> None:
     assert f"the value of '{damaged.decode()}' cannot be used" in str(stored.report)
 
 
-async def test_a_check_finds_out_that_nothing_can_be_written(own_cluster: EtcdCluster) -> None:
+async def test_a_check_detects_that_nothing_can_be_written(own_cluster: EtcdCluster) -> None:
     server = EtcdServer(own_cluster.location("/test"))
     await server.lead_and_load()
     await server.store.check()

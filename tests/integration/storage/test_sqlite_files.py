@@ -85,7 +85,7 @@ async def test_a_directory_in_place_of_the_database_is_rejected(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"root:x:0:0", b"SQLite format 3\0" + b"x" * 4096])
-async def test_a_file_of_another_program_is_rejected_and_stays_as_it_is(tmp_path: Path, content: bytes) -> None:
+async def test_a_file_of_another_program_is_rejected_and_not_changed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "passwd"
     path.write_bytes(content)
     await fails_to_load(path, "it is not a database of ank-server")
@@ -93,7 +93,7 @@ async def test_a_file_of_another_program_is_rejected_and_stays_as_it_is(tmp_path
     assert not list(tmp_path.glob("*.damaged*"))
 
 
-async def test_a_database_of_a_newer_version_is_rejected_and_stays_as_it_is(path: Path) -> None:
+async def test_a_database_of_a_newer_version_is_rejected_and_not_changed(path: Path) -> None:
     store = SqliteStore(path)
     await store.load()
     await store.close()
@@ -131,7 +131,7 @@ async def test_a_database_of_version_1_is_migrated(path: Path) -> None:
         await store.close()
 
 
-async def test_a_backup_of_a_running_server_can_be_used_in_its_place(
+async def test_a_backup_of_a_running_server_can_replace_the_database(
     store: SqliteStore, path: Path, tmp_path: Path
 ) -> None:
     await add_revisions(store, 1, 3)
