@@ -62,7 +62,7 @@ CONNECT_LIMIT, COST_LIMIT = 3.0, 5.0
 RATE, PROBE_PAUSE = 200, 0.02
 MIN_RATE_SHARE = 0.95
 REST_SECONDS = 4.0
-PATIENCE = 120.0
+TIME_LIMIT = 120.0
 
 
 def workload_name(agent: int, number: int) -> str:
@@ -182,7 +182,7 @@ class ServerProcess:
 
 async def timed(work: Awaitable[object]) -> float:
     begin = time.monotonic()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIME_LIMIT):
         await work
     return time.monotonic() - begin
 
@@ -257,7 +257,7 @@ async def measure(server: ServerProcess, agents: int, update_seconds: float) -> 
             0.0,
             0.0,
             [
-                f"{agents} agents: not all received everything in {PATIENCE:.0f} s, "
+                f"{agents} agents: not all received everything in {TIME_LIMIT:.0f} s, "
                 f"{sum(agent.lost for agent in fleet)} connections broke, server {server.cpu / spent:.0%} of a core, "
                 f"light agents {(time.process_time() - own_before) / spent:.0%}"
             ],
@@ -314,7 +314,7 @@ async def change_one(cli: ServerConnection, fleet: list[LightAgent]) -> float:
     fleet[number].updated.clear()
     begin = time.monotonic()
     await cli.send(ToServer(request=Request(requestId=f"one{version}", updateStateRequest=update_of(number, version))))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIME_LIMIT):
         await fleet[number].updated.wait()
     return fleet[number].received_at - begin
 
@@ -396,7 +396,7 @@ async def change_states(
         events = [asyncio.create_task(subscriber.receive()) for subscriber in subscribers]
         begin = time.monotonic()
         await fleet[0].report({name: SUCCEEDED_OK if number % 2 else RUNNING_OK})
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await asyncio.gather(*events)
         times.append(time.monotonic() - begin)
     return sorted(times)[len(times) // 2], cost, rest

@@ -42,7 +42,7 @@ WORKLOADS, CONTAINERS, PRINTING = 50, 3, 6
 FOLLOWERS, SUBSCRIBERS = 5, 5
 CHANGES_FOR_RECORDS, REVISIONS = 6, 1000  # 30 records for each workload, and the limit of the history
 PAUSE = 0.4  # seconds between two operations
-PATIENCE = 120.0
+TIME_LIMIT = 120.0
 RUNNING = "Running(Ok)"
 PRINTS = ["/bin/busybox", "sh", "-c", "while :; do echo $0 $RANDOM; sleep 0.5; done"]
 SLEEPS = ["/bin/busybox", "sleep"]
@@ -120,7 +120,7 @@ class Soak:
             states = self.cluster.states()
             return len(states) == WORKLOADS and all(state == RUNNING for state, _ in states.values())
 
-        self.cluster.wait_until("all workloads run", all_run, PATIENCE, lambda: f"states: {self.cluster.states()}")
+        self.cluster.wait_until("all workloads run", all_run, TIME_LIMIT, lambda: f"states: {self.cluster.states()}")
 
     # --- the load
 
@@ -241,7 +241,7 @@ class Soak:
         for number in range(FOLLOWERS):
             if self._clients[f"logs{number}"].poll() is not None:
                 self._follow(number)
-        self.cluster.wait_until("all clients receive", self._change_until_received, PATIENCE)
+        self.cluster.wait_until("all clients receive", self._change_until_received, TIME_LIMIT)
         for name, client in self._clients.items():
             if client.poll():
                 output = (self._outputs / name).read_text()[-1000:]

@@ -54,9 +54,9 @@ while True:
     try:
         ankaios.get_workload_states()
         number += 1
-        report(alive=number)
+        report(requests=number)
     except Exception as error:
-        report(trouble=type(error).__name__)
+        report(error=type(error).__name__)
     time.sleep(0.2)
 """.replace("IMAGE", IMAGE)
 
@@ -106,14 +106,16 @@ def test_a_workload_controls_the_cluster_and_continues_after_its_agent_ends(clus
         return [line[key] for line in map(json.loads, lines) if key in line]
 
     def wait_for_more_reports(what: str) -> None:
-        before = len(reported("alive"))
+        before = len(reported("requests"))
         cluster.wait_until(
-            what, lambda: len(reported("alive")) > before + 2, more=lambda: (out / "reports").read_text()[-500:]
+            what, lambda: len(reported("requests")) > before + 2, more=lambda: (out / "reports").read_text()[-500:]
         )
 
     cluster.start_server(a_manifest(out))
     cluster.start_agent("agent_A", runtimes=["podman"])
-    cluster.wait_until("all is reported", lambda: reported("alive"), more=lambda: (out / "reports").read_text()[-500:])
+    cluster.wait_until(
+        "all is reported", lambda: reported("requests"), more=lambda: (out / "reports").read_text()[-500:]
+    )
     assert reported("agents") == [["agent_A"]]
     assert "Access denied" in str(reported("denied"))
     assert reported("child") == ["running"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wire.peer import PATIENCE, ServerProcess, message_class
+from tests.support.wire.peer import TIME_LIMIT, ServerProcess, message_class
 
 WEB = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
 MASK = "desiredState.workloads.web"
@@ -48,7 +48,7 @@ def began(gate: Path) -> int:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIME_LIMIT
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -142,7 +142,7 @@ async def test_changed_access_rules_restart_the_control_interface_and_removed_on
         os.close(keeper)
 
 
-SDK_STORY = """
+SDK_SCRIPT = """
 import json
 from ankaios_sdk import Ankaios, AnkaiosException, WorkloadInstanceName
 results = {}
@@ -196,19 +196,19 @@ async def test_the_unmodified_sdk_works_with_the_agent(tmp_path: Path) -> None:
         session = await server.session()
         session.send(server_hello(NAV))
         await session.states(2)
-        (tmp_path / "story.py").write_text(SDK_STORY)
+        (tmp_path / "script.py").write_text(SDK_SCRIPT)
         script = (
             "mount -t tmpfs tmpfs /run && mkdir -p /run/ankaios/control_interface && "
             f"mount --bind {folder_of(tmp_path)} /run/ankaios/control_interface && "
-            f"exec {SDK_PYTHON} {tmp_path}/story.py"
+            f"exec {SDK_PYTHON} {tmp_path}/script.py"
         )
         for _ in range(2):  # the second time like a restarted workload
             answering = asyncio.create_task(a_server_for_the_sdk(session))
-            story = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *("unshare", "--mount", "sh", "-ec", script), stdout=asyncio.subprocess.PIPE, stderr=sys.stderr
             )
             async with asyncio.timeout(60):
-                output, _ = await story.communicate()
+                output, _ = await process.communicate()
             answering.cancel()
             results = json.loads(output.decode().splitlines()[-1])
             assert (results["workloads"], results["big"]) == (["nav"], [700_000])

@@ -111,15 +111,15 @@ async def test_a_change_wakes_only_workloads_that_wait_for_it(agent: Agent, clus
     cluster.configure("mic")
     await agent.acquire_when_possible("other", "mic")
     await agent.acquire_when_possible("first")
-    assert isinstance(await agent.acquire("wants-cam"), WaitingForDevices)
-    assert isinstance(await agent.acquire("wants-mic", "mic"), WaitingForDevices)
-    assert isinstance(await agent.acquire("wants-gpu", GPU), WaitingForDevices)
+    assert isinstance(await agent.acquire("needs-cam"), WaitingForDevices)
+    assert isinstance(await agent.acquire("needs-mic", "mic"), WaitingForDevices)
+    assert isinstance(await agent.acquire("needs-gpu", GPU), WaitingForDevices)
     await settled(agent)
     agent.wake_ups.clear()
     agent.manager.handle(grpc.DeviceUpdate())
     agent.manager.release("first")
     await settled(agent)
-    assert agent.wake_ups == ["wants-cam"]
+    assert agent.wake_ups == ["needs-cam"]
 
 
 async def test_a_claim_on_a_shared_device_does_not_wait_for_a_disconnected_server(cluster: Cluster) -> None:

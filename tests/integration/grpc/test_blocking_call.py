@@ -14,7 +14,7 @@ from ankaios.grpc import blocking_call
 from ankaios.grpc.blocking_call import BlockingCall, WaitInterrupted
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import length_prefixed, request_headers
-from tests.integration.grpc.h2_server import PATIENCE, H2Server
+from tests.integration.grpc.h2_server import TIME_LIMIT, H2Server
 
 HELLO = length_prefixed(b"hello")
 
@@ -25,7 +25,7 @@ class Pair:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        theirs.settimeout(PATIENCE)
+        theirs.settimeout(TIME_LIMIT)
         self.socket = ours
         self.call = BlockingCall(ours, Keepalive(1000.0, 1000.0), None)
         self.server = H2Server(theirs, threading.Event())
@@ -34,7 +34,7 @@ class Pair:
         self.server.socket.sendall(b"".join(frame.serialize() for frame in frames))
 
     def step(self) -> None:
-        self.call.step(time.monotonic() + PATIENCE)
+        self.call.step(time.monotonic() + TIME_LIMIT)
 
     def open(self) -> bool:
         return self.call.open(request_headers("/x", secure=False, authority="a"), b"hello", 0)
@@ -159,7 +159,7 @@ def test_a_server_with_a_large_window_receives_parts_without_a_pause(pair: Pair)
     reader.start()
     pair.call.send(bytes(20_000_000))
     assert pair.call.reason is None
-    reader.join(PATIENCE)
+    reader.join(TIME_LIMIT)
     assert len(server.received) == size
 
 
@@ -180,11 +180,11 @@ def test_while_a_reader_is_slow_the_server_gets_its_responses(pair: Pair) -> Non
             received += pair.server.socket.recv(1000)
         assert waiting.is_alive()
         os.read(reader, 1_000_000)
-        waiting.join(PATIENCE)
+        waiting.join(TIME_LIMIT)
         assert not waiting.is_alive()
     finally:
         os.close(reader)
-        waiting.join(PATIENCE)
+        waiting.join(TIME_LIMIT)
         os.close(writer)
 
 

@@ -11,7 +11,7 @@ from ankaios.grpc import blocking_socket
 from ankaios.grpc.blocking_socket import connected_socket
 from ankaios.grpc.wire_format import ConnectionBroken
 
-PATIENCE = 10.0
+TIME_LIMIT = 10.0
 
 
 def at(port: int) -> tuple[int, int, int, str, tuple[str, int]]:
@@ -54,7 +54,7 @@ def mute_port() -> Iterator[int]:
 
 
 def test_a_connection_works_and_does_not_block(listener: socket.socket, listening_port: int) -> None:
-    connected = connected_socket("127.0.0.1", listening_port, PATIENCE)
+    connected = connected_socket("127.0.0.1", listening_port, TIME_LIMIT)
     accepted, _ = listener.accept()
     with accepted:
         with pytest.raises(BlockingIOError):
@@ -68,7 +68,7 @@ def test_the_second_address_is_tried_if_the_first_refuses(
     monkeypatch: pytest.MonkeyPatch, free_port: int, listening_port: int
 ) -> None:
     found_at(monkeypatch, free_port, listening_port)
-    connected = connected_socket("twofold", 1, PATIENCE)
+    connected = connected_socket("twofold", 1, TIME_LIMIT)
     assert connected.getpeername() == ("127.0.0.1", listening_port)
     connected.close()
 
@@ -91,13 +91,13 @@ def test_every_reason_is_reported_once(monkeypatch: pytest.MonkeyPatch, free_por
 
 def test_an_unknown_name_is_reported() -> None:
     with pytest.raises(ConnectionBroken, match=r"^cannot find host 'no\.such\.host\.invalid': "):
-        connected_socket("no.such.host.invalid", 1, PATIENCE)
+        connected_socket("no.such.host.invalid", 1, TIME_LIMIT)
 
 
 def test_ascii_names_and_international_names_are_looked_up(listening_port: int) -> None:
-    connected_socket("localhost", listening_port, PATIENCE).close()
+    connected_socket("localhost", listening_port, TIME_LIMIT).close()
     with pytest.raises(ConnectionBroken, match=r"^cannot find host 'grün\.invalid': "):
-        connected_socket("grün.invalid", listening_port, PATIENCE)
+        connected_socket("grün.invalid", listening_port, TIME_LIMIT)
 
 
 def test_a_lookup_ends_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

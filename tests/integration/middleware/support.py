@@ -16,7 +16,7 @@ from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 
-PATIENCE = 30.0
+TIME_LIMIT = 30.0
 LONG_KEEPALIVE = Keepalive(5.0, 5.0)  # for tests of other topics, on busy machines
 
 
@@ -29,7 +29,7 @@ class Running:
     url: str
 
     async def next(self) -> ToServerMessage:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             return await self.channel.receive()
 
     def client(
@@ -104,7 +104,7 @@ def a_greeting() -> FromServer:
 
 
 async def received(connection: ServerConnection) -> FromServer:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIME_LIMIT):
         return await connection.receive()
 
 

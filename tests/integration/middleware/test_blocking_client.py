@@ -25,7 +25,7 @@ from ankaios.middleware.connecting import (
 )
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
-from tests.integration.grpc.h2_server import PATIENCE, H2Server, h2_server
+from tests.integration.grpc.h2_server import TIME_LIMIT, H2Server, h2_server
 from tests.integration.middleware.support import (
     LONG_KEEPALIVE,
     Running,
@@ -52,7 +52,7 @@ def cli(settings: ConnectionSettings, hello: ToServer | None = None) -> Blocking
 def request(settings: ConnectionSettings, request_id: str = "id") -> FromServer | None:
     with cli(settings) as connection:
         connection.send(a_request(request_id))
-        return connection.receive(PATIENCE)
+        return connection.receive(TIME_LIMIT)
 
 
 def large(size: int) -> FromServer:
@@ -80,7 +80,7 @@ async def test_requests_may_be_sent_without_waiting_and_are_answered_in_order() 
         with cli(settings) as connection:
             for number in range(100):
                 connection.send(a_request(str(number)))
-            answers = [connection.receive(PATIENCE) for _ in range(100)]
+            answers = [connection.receive(TIME_LIMIT) for _ in range(100)]
         return [answer.response.requestId for answer in answers if answer]
 
     async with running_server() as running, answering(running):
@@ -103,7 +103,7 @@ async def test_a_goodbye_is_answered_by_the_end_of_the_stream() -> None:
         with cli(settings) as connection:
             connection.send(ToServer(goodbye=Goodbye()))
             with pytest.raises(ConnectionLost) as lost:
-                connection.receive(PATIENCE)
+                connection.receive(TIME_LIMIT)
         return str(lost.value)
 
     async with running_server() as running:
@@ -130,10 +130,10 @@ def test_a_large_answer_passes(size: int) -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings) as connection:
-        answer = connection.receive(PATIENCE)
+        answer = connection.receive(TIME_LIMIT)
         assert answer is not None
         assert len(answer.response.error.message) == size
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
 
 
 # Acceptance and rejection
@@ -193,7 +193,7 @@ async def test_a_server_that_sends_nothing_may_use_tls(authority: Authority) -> 
 async def test_another_version_is_refused() -> None:
     async with running_server() as running:
         with pytest.raises(VersionRefused) as failure, cli(settings_of(running), a_commander_hello("2.0.0")) as refused:
-            await asyncio.to_thread(refused.receive, PATIENCE)
+            await asyncio.to_thread(refused.receive, TIME_LIMIT)
     assert failure.value.text == "Unsupported protocol version '2.0.0'. Currently supported '1'"
 
 
@@ -211,7 +211,7 @@ async def test_a_rejection_is_reported_also_while_sending() -> None:
 async def test_a_wrong_hello_and_a_wrong_certificate_are_refused(authority: Authority) -> None:
     def come_in(settings: ConnectionSettings, method: Method, hello: ToServer) -> None:
         with connect_blocking(settings, method, hello) as connection:
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
 
     async with running_server(authority.server()) as running:
         settings = settings_of(running, pem=authority.agent("agent_B"))
@@ -233,7 +233,7 @@ def hanging_up(peer: H2Server) -> None:
 @pytest.mark.parametrize("script", [sending_another_protocol, hanging_up])
 def test_a_server_that_does_not_accept_the_call_is_no_connection(script: Callable[[H2Server], None]) -> None:
     with scripted(script) as settings, cli(settings) as connection, pytest.raises(CannotConnect) as failure:
-        connection.receive(PATIENCE)
+        connection.receive(TIME_LIMIT)
     assert failure.value.reason
 
 
@@ -241,7 +241,7 @@ def test_a_server_that_never_responds_is_reported_in_time() -> None:
     with scripted(H2Server.send_nothing) as settings:
         short_settings = settings._replace(connect_timeout=0.3)
         with cli(short_settings) as connection, pytest.raises(CannotConnect) as failure:
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
     assert failure.value.reason == "no response within 0.3 s"
 
 
@@ -271,7 +271,7 @@ def test_a_tls_handshake_without_response_ends_in_time(authority: Authority) -> 
 def lost(script: Callable[[H2Server], None], **changes: Any) -> str:
     """Why there are no more messages after the first."""
     with scripted(script) as settings, cli(settings._replace(**changes)) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(None)
         with pytest.raises(ConnectionLost):
@@ -309,9 +309,9 @@ def test_messages_that_arrived_before_the_end_are_returned() -> None:
             peer.send_message(large(number))
 
     with scripted(script) as settings, cli(settings) as connection:
-        sizes = [len(message.response.error.message) for _ in range(3) if (message := connection.receive(PATIENCE))]
+        sizes = [len(message.response.error.message) for _ in range(3) if (message := connection.receive(TIME_LIMIT))]
         with pytest.raises(ConnectionLost):
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
     assert sizes == [0, 1, 2]
 
 
@@ -349,10 +349,10 @@ def test_a_server_that_violates_http2_is_disconnected() -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         connection.send(a_request("x" * 50))
         with pytest.raises(ConnectionLost, match=r"^HTTP/2 protocol error: "):
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
 
 
 def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
@@ -362,9 +362,9 @@ def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings._replace(max_message_size=10_000)) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
     assert str(failure.value) == "a message of 10001 bytes exceeds the limit of 10000 bytes (RESOURCE_EXHAUSTED)"
 
 
@@ -381,9 +381,9 @@ def test_a_message_that_cannot_be_decoded_is_reported() -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         with pytest.raises(ConnectionLost, match="cannot decode a FromServer message"):
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
 
 
 def test_a_server_that_floods_the_connection_is_disconnected() -> None:
@@ -430,7 +430,7 @@ def test_an_idle_connection_is_kept_even_if_the_client_was_busy() -> None:
             time.sleep(1.8)  # longer than the limit, but the response has arrived
             assert connection.receive(1.0) is None
             connection.send(a_request("x" * 50))
-            assert connection.receive(PATIENCE) == a_greeting()
+            assert connection.receive(TIME_LIMIT) == a_greeting()
 
 
 # Time limits and wake-ups
@@ -450,7 +450,7 @@ def test_a_time_limit_and_an_interrupt_lose_nothing_of_a_partial_message() -> No
 
     read_end, write_end = os.pipe()
     with scripted(script) as settings, cli(settings) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         assert connection.receive(0.05) is None
         connection.send(a_request("x" * 50))
         assert connection.receive(0.05) is None
@@ -460,6 +460,6 @@ def test_a_time_limit_and_an_interrupt_lose_nothing_of_a_partial_message() -> No
             connection.receive(None)
         connection.watch(None)
         connection.send(a_request("x" * 100))
-        assert connection.receive(PATIENCE) == large(1000)
+        assert connection.receive(TIME_LIMIT) == large(1000)
     os.close(read_end)
     os.close(write_end)

@@ -39,7 +39,7 @@ from ankaios.middleware.connecting import (
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.support import (
-    PATIENCE,
+    TIME_LIMIT,
     Running,
     a_commander_hello,
     a_greeting,
@@ -271,7 +271,7 @@ async def test_of_many_connections_of_one_agent_exactly_one_is_accepted() -> Non
                     accepted.set()
 
         comers = [asyncio.create_task(come_and_stay()) for _ in range(20)]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await accepted.wait()
         assert isinstance(await running.next(), FromAgent)
         assert len(running.channel) == 0

@@ -19,7 +19,7 @@ from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
 from tests.integration.middleware.support import (
     LONG_KEEPALIVE,
-    PATIENCE,
+    TIME_LIMIT,
     a_commander_hello,
     a_greeting,
     received,
@@ -40,7 +40,7 @@ class LeavingServer:
     def new_connection(self) -> AsyncConnection:
         tls = TlsSession(self._context) if self._context is not None else None
         connection = AsyncConnection(
-            AsyncCall, keepalive=LONG_KEEPALIVE, setup_timeout=PATIENCE, tls=tls, accept=self._accept
+            AsyncCall, keepalive=LONG_KEEPALIVE, setup_timeout=TIME_LIMIT, tls=tls, accept=self._accept
         )
         self._connections.append(connection)
         return connection
@@ -91,7 +91,7 @@ async def test_a_call_that_follows_a_goaway_is_not_served() -> None:
     async with running_server() as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
         writer.write(beginning + GoAwayFrame(0).serialize() + client.data_to_send())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await reader.read()
         assert not running.server._grpc._calls
         writer.close()

@@ -22,7 +22,7 @@ from ankaios.middleware.connecting import (
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.support import (
-    PATIENCE,
+    TIME_LIMIT,
     Running,
     a_commander_hello,
     a_greeting,
@@ -43,7 +43,7 @@ def call(channel: grpc.aio.Channel, method: Method) -> Any:
     make = channel.stream_stream(
         method.value, request_serializer=ToServer.SerializeToString, response_deserializer=FromServer.FromString
     )
-    return make(timeout=PATIENCE)
+    return make(timeout=TIME_LIMIT)
 
 
 def channel_to(running: Running) -> grpc.aio.Channel:
@@ -55,7 +55,7 @@ async def test_a_grpcio_agent_gets_headers_immediately_and_exchanges_messages() 
     async with running_server() as running, channel_to(running) as channel:
         stream = call(channel, Method.AGENT)
         await stream.write(an_agent_hello("agent_A"))
-        await asyncio.wait_for(stream.initial_metadata(), PATIENCE)
+        await asyncio.wait_for(stream.initial_metadata(), TIME_LIMIT)
         assert await running.next() == FromAgent("agent_A", an_agent_hello("agent_A"))
         running.server.dispatch(ToAgent("agent_A", a_greeting()))
         assert await stream.read() == a_greeting()
@@ -107,7 +107,7 @@ async def test_a_grpcio_client_reads_the_status_of_a_refusal(
 
 async def test_an_unknown_method_is_unimplemented() -> None:
     async with running_server() as running, channel_to(running) as channel:
-        stream = channel.stream_stream("/grpc_api.Other/Thing")(timeout=PATIENCE)
+        stream = channel.stream_stream("/grpc_api.Other/Thing")(timeout=TIME_LIMIT)
         await stream.done_writing()
         assert await stream.code() is grpc.StatusCode.UNIMPLEMENTED
 

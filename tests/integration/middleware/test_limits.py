@@ -36,7 +36,7 @@ from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.raw import final_headers_of, opened, raw_call, raw_connection
 from tests.integration.middleware.support import (
     LONG_KEEPALIVE,
-    PATIENCE,
+    TIME_LIMIT,
     Running,
     a_commander_hello,
     a_request,
@@ -372,7 +372,7 @@ async def test_unfinished_messages_of_one_connection_have_a_limit_in_total() -> 
         streams = [opened(connection, Method.CLI, a_commander_hello()) for _ in range(50)]
         for stream in streams:
             stream.write(struct.pack(">BI", 0, 1_000_000) + bytes(200_000))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await connection.closed.wait()
         assert "too many bytes of unfinished or unread messages" in (connection.reason or "")
         await assert_served(other)
@@ -474,7 +474,7 @@ async def test_without_descriptors_accepting_pauses_and_continues_later(caplog: 
 
         listener._socket = WithoutDescriptors()  # type: ignore[assignment]
         connecting = asyncio.create_task(_use_once(running))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await has_tried.wait()
         assert not connecting.done()
         listener._socket = real

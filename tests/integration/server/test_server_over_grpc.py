@@ -21,7 +21,7 @@ from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.shell import ServerShell
 from tests.unit.server.story import Form, a_form, a_state, web
 
-PATIENCE = 15.0
+TIME_LIMIT = 15.0
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Peer:
     connection: ServerConnection
 
     async def receive(self) -> grpc.FromServer:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             message = await self.connection.receive()
         assert message is not None
         return message

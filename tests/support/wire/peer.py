@@ -30,7 +30,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 HERE = Path(__file__).parent
-PATIENCE = 15.0
+TIME_LIMIT = 15.0
 METHODS = {
     "agent": "/grpc_api.AgentConnection/ConnectAgent",
     "cli": "/grpc_api.CliConnection/ConnectCli",
@@ -178,7 +178,7 @@ class ServerProcess:
         """For starts that must fail: the exit code."""
         self.launch(*more)
         assert self.process is not None
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIME_LIMIT)
 
     def launch(self, *more: str) -> None:
         """Without waiting until it is ready."""
@@ -192,7 +192,7 @@ class ServerProcess:
     def _lines(self) -> Iterator[bytes]:
         """The lines of the log as they come, until the process ends."""
         assert self.process is not None
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIME_LIMIT
         with (self.folder / "log").open("rb") as log:
             while time.monotonic() < end:
                 line = log.readline()
@@ -209,7 +209,7 @@ class ServerProcess:
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIME_LIMIT)
 
     # --- peers
 
