@@ -74,8 +74,8 @@ def page() -> str:
         "proto/**/*.proto",
         "Programs exchange Protocol Buffers (proto3): over gRPC between server, agents and command lines, and over two "
         "FIFOs between a workload and its agent, where each message is preceded by its length as a varint. Fields with "
-        f"numbers from {OURS} on are **ours**: peers of Eclipse Ankaios skip them. Package names are our own and do "
-        "not travel.",
+        f"numbers from {OURS} on are **ours**: peers of Eclipse Ankaios skip them. Package names differ from theirs; "
+        "they are not sent.",
         table(("method", "who calls"), [(code(method.value), CALLERS[method]) for method in Method]),
         "Each is a stream of [ToServer](#grpc-ToServer) answered by a stream of [FromServer](#grpc-FromServer). The "
         "first message is a hello with the version of the protocol; its major number must be that of the server.",
