@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ankaios.agent.core.offline_state import decode_offline_state
+from ankaios.common.execution_state import RUNNING_OK, ExecutionState
 from tests.support.cluster import Cluster
 from tests.support.device_manifests import a_cluster, a_user, apply, cameras
 from tests.support.leftovers import end_native_workloads
@@ -57,6 +59,13 @@ def is_stored(cluster: Cluster, *names: bytes) -> bool:
     return path.exists() and all(name in path.read_bytes() for name in names)
 
 
+def stored_states(cluster: Cluster) -> dict[str, ExecutionState]:
+    """The states of the workloads of other agents."""
+    path = state_file(cluster)
+    states = decode_offline_state(path.read_bytes(), "A").states if path.exists() else ()
+    return {it.name.workload: it.state for it in states}
+
+
 def running(cluster: Cluster) -> dict[str, int]:
     """The process of each native workload of agent A."""
     found = {}
@@ -88,7 +97,7 @@ def begin(cluster: Cluster) -> None:
     cluster.start_agent("B", runtimes=["native"])
     for name in ("db", "web", "far", "near"):
         cluster.wait_for(name, "Running(Ok)")
-    cluster.wait_until("the state is stored", lambda: is_stored(cluster, b'"far"'))
+    cluster.wait_until("the state of 'far' is stored", lambda: stored_states(cluster) == {"far": RUNNING_OK})
 
 
 def test_workloads_start_without_a_server_and_are_kept_when_it_returns(cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ankaios.agent.agent import devices_for, run_agent
@@ -175,15 +176,22 @@ class LocalCluster:
             await serve_dashboard(DashboardSettings(connection, LOOPBACK, 0, allow_changes=True), ready)
 
     def _stop_on_signals(self) -> None:
-        """The first signal starts the clean-up, a later one ends the process. `timeout` sends two at the same time."""
+        """The first signal starts the clean-up, one after a second ends the process. `timeout` sends two at once.
+
+        The handlers stay when the event loop ends, so a signal cannot prevent that the folder is removed.
+        """
         loop = asyncio.get_running_loop()
 
         def stop(number: int) -> None:
             self._stop.set()
-            loop.call_later(_SECOND_SIGNAL_SECONDS, loop.remove_signal_handler, number)
+            loop.call_later(_SECOND_SIGNAL_SECONDS, signal.signal, number, signal.SIG_DFL)
+
+        def receive(number: int, _: FrameType | None) -> None:
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(stop, number)
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, stop, number)
+            signal.signal(number, receive)
 
     # --- watch
 
