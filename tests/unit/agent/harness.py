@@ -52,7 +52,7 @@ def states_of_others(*states: tuple[InstanceName, ExecutionState]) -> FromServer
     return FromServer(updateWorkloadState=message)
 
 
-class AgentStory:
+class AgentScenario:
     """All parts are real except the server and the runtimes."""
 
     def __init__(self, manager: AgentManager, outbox: Outbox, runtimes: list[FakeRuntime], folder: RunFolder) -> None:
@@ -127,7 +127,7 @@ async def an_agent(
     base: Path | None = None,
     made_by: Callable[[str], FakeRuntime] = FakeRuntime,
     expects_bugs: bool = False,
-) -> AsyncIterator[AgentStory]:
+) -> AsyncIterator[AgentScenario]:
     """Internal errors, which an agent survives, fail a test that does not expect them."""
     bugs = Bugs()
     connectors = [made_by(runtime) for runtime in runtimes]
@@ -149,11 +149,11 @@ async def an_agent(
                 tasks,
                 chance,
             )
-            story = AgentStory(manager, outbox, connectors, folder)
-            story.connect()
+            scenario = AgentScenario(manager, outbox, connectors, folder)
+            scenario.connect()
             supervision.log.addHandler(bugs)
             try:
-                yield story
+                yield scenario
             finally:
                 supervision.log.removeHandler(bugs)
             for task in asyncio.all_tasks():

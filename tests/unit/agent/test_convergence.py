@@ -17,7 +17,7 @@ from tests.support.bugs import BUG
 from tests.support.builders import a_workload
 from tests.support.examples import examples
 from tests.support.fake_runtime import FakeRuntime
-from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
+from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentScenario, an_agent, server_hello, update_workload
 
 NAMES = ("a", "b", "c")
 RUNNING = AddCondition.ADD_COND_RUNNING
@@ -65,8 +65,8 @@ class Server:
         policy = RestartPolicy.ON_FAILURE
         return a_workload(name, "A", config=f"image: {self.number}", dependencies=dependencies, restart_policy=policy)
 
-    def hear(self, story: AgentStory) -> None:
-        while (message := story.outbox._queue.take()) is not None:
+    def hear(self, scenario: AgentScenario) -> None:
+        while (message := scenario.outbox._queue.take()) is not None:
             for state in message.updateWorkloadState.workloadStates:
                 name, execution = workload_state_from_pb(state)
                 if execution.state == "Removed":
@@ -86,22 +86,22 @@ STEPS = st.lists(
 )
 
 
-def step(kind: str, name: str, server: Server, story: AgentStory) -> None:
-    podman, old = story.podman, server.wanted.get(name)
+def step(kind: str, name: str, server: Server, scenario: AgentScenario) -> None:
+    podman, old = scenario.podman, server.wanted.get(name)
     conditions = {"c": NOT_PENDING_NOR_RUNNING} if name == "b" and "c" in server.wanted else {}
     match kind:
         case "add" | "change" | "tag":
             spec = server.wanted[name] = server.new_spec(name, same_id=kind == "tag")
-            story.manager.handle(update_workload((spec,), {old.instance_name: conditions} if old else {}))
+            scenario.manager.handle(update_workload((spec,), {old.instance_name: conditions} if old else {}))
         case "delete" if old:
             del server.wanted[name]
-            story.manager.handle(update_workload(deleted={old.instance_name: conditions}))
+            scenario.manager.handle(update_workload(deleted={old.instance_name: conditions}))
         case "hello":
-            story.manager.handle(server_hello(*server.wanted.values()))
+            scenario.manager.handle(server_hello(*server.wanted.values()))
         case "reconnect":
-            story.disconnect()
-            story.connect()
-            story.manager.handle(server_hello(*server.wanted.values()))
+            scenario.disconnect()
+            scenario.connect()
+            scenario.manager.handle(server_hello(*server.wanted.values()))
         case "exit" | "end":
             for each in list(podman.workloads.values()):
                 if each.instance_name.workload == name:
@@ -125,39 +125,39 @@ def step(kind: str, name: str, server: Server, story: AgentStory) -> None:
             pass
 
 
-async def settle(server: Server, story: AgentStory) -> None:
+async def settle(server: Server, scenario: AgentScenario) -> None:
     for _ in range(60):
         await asyncio.sleep(0)
-        server.hear(story)
+        server.hear(scenario)
 
 
 async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    async with an_agent(base=folder, made_by=TidyRuntime, expects_bugs=True) as story:
-        story.runtimes["podman"].__dict__.update(runtime.__dict__)
-        story.manager.handle(server_hello(*server.wanted.values()))
+    async with an_agent(base=folder, made_by=TidyRuntime, expects_bugs=True) as scenario:
+        scenario.runtimes["podman"].__dict__.update(runtime.__dict__)
+        scenario.manager.handle(server_hello(*server.wanted.values()))
         for kind, name in steps:
-            step(kind, name, server, story)
+            step(kind, name, server, scenario)
             if kind == "rest":
-                await settle(server, story)
+                await settle(server, scenario)
             else:
                 await asyncio.sleep(0)
-        await settle(server, story)
-        await make_up(server, story)
-        runtime.__dict__.update(story.podman.__dict__)
+        await settle(server, scenario)
+        await make_up(server, scenario)
+        runtime.__dict__.update(scenario.podman.__dict__)
         runtime.checkers.clear()
 
 
-async def make_up(server: Server, story: AgentStory) -> None:
+async def make_up(server: Server, scenario: AgentScenario) -> None:
     """Without faults, a running agent converges; ended workloads stay as they are.
 
     An update of `b` waits until `c` stops, which a new session does not request.
     """
-    mend(story.podman)
-    await settle(server, story)
-    check_wanted(["a"], server, story)
-    step("reconnect", "", server, story)
-    await settle(server, story)
-    check_wanted(["a", "b"], server, story)
+    mend(scenario.podman)
+    await settle(server, scenario)
+    check_wanted(["a"], server, scenario)
+    step("reconnect", "", server, scenario)
+    await settle(server, scenario)
+    check_wanted(["a", "b"], server, scenario)
 
 
 def mend(runtime: FakeRuntime) -> None:
@@ -165,10 +165,10 @@ def mend(runtime: FakeRuntime) -> None:
     runtime.__dict__.update(late_bugs=0, blind=0)
 
 
-def check_wanted(names: list[str], server: Server, story: AgentStory) -> None:
+def check_wanted(names: list[str], server: Server, scenario: AgentScenario) -> None:
     for name in names:
         wanted = [server.wanted[name].instance_name] if name in server.wanted else []
-        found = [each.instance_name for each in story.podman.workloads.values()]
+        found = [each.instance_name for each in scenario.podman.workloads.values()]
         assert [instance for instance in found if instance.workload == name] == wanted
         assert [instance for instance in server.told if instance.workload == name] == wanted
 
@@ -177,11 +177,11 @@ async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     """A last agent without faults."""
     mend(runtime)
     server.told.clear()
-    async with an_agent(base=folder, made_by=TidyRuntime) as story:
-        story.podman.__dict__.update(runtime.__dict__)
-        story.manager.handle(server_hello(*server.wanted.values()))
-        await settle(server, story)
-        runtime.__dict__.update(story.podman.__dict__)
+    async with an_agent(base=folder, made_by=TidyRuntime) as scenario:
+        scenario.podman.__dict__.update(runtime.__dict__)
+        scenario.manager.handle(server_hello(*server.wanted.values()))
+        await settle(server, scenario)
+        runtime.__dict__.update(scenario.podman.__dict__)
 
 
 def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
@@ -203,7 +203,7 @@ def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
 def test_in_the_end_exactly_what_is_wanted_runs(lives: list[list[tuple[str, str]]]) -> None:
     """Each list of steps is one agent process; containers outlive it."""
 
-    async def story(folder: Path) -> None:
+    async def scenario(folder: Path) -> None:
         runtime, server = FakeRuntime("podman"), Server()
         for steps in lives:
             await life(steps, runtime, server, folder)
@@ -211,4 +211,4 @@ def test_in_the_end_exactly_what_is_wanted_runs(lives: list[list[tuple[str, str]
         check(runtime, server, folder)
 
     with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(story(Path(directory)))
+        asyncio.run(scenario(Path(directory)))

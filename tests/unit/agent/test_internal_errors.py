@@ -27,7 +27,7 @@ from tests.support.bugs import BUG, SHOWN, FailsOnce
 from tests.support.builders import a_workload
 from tests.support.fake_runtime import FakeRuntime
 from tests.unit.agent.fake_devices import FakeDevices
-from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
+from tests.unit.agent.harness import AgentScenario, an_agent, server_hello, update_workload
 from tests.unit.agent.pipes import Pipes
 from tests.unit.agent.test_log_streams import asks, line
 
@@ -62,18 +62,18 @@ class LateRuntime(FakeRuntime):
 class Given:
     """`told`: all messages to server and workload."""
 
-    story: AgentStory
+    scenario: AgentScenario
     patch: pytest.MonkeyPatch
     told: list[str]
 
     async def says(self, *messages: FromServer) -> None:
-        self.told += await self.story.server_says(*messages)
+        self.told += await self.scenario.server_says(*messages)
 
     async def until_told(self, text: str) -> None:
         async def look() -> bool:
-            for message in await self.story.messages():
+            for message in await self.scenario.messages():
                 if message.HasField("updateWorkloadState"):
-                    self.told.append(self.story._line(message))
+                    self.told.append(self.scenario._line(message))
                 elif message.WhichOneof("ToServerEnum") in ("logEntriesResponse", "logsStopResponse"):
                     self.told.append(line(message))
                 else:
@@ -81,10 +81,10 @@ class Given:
             return any(text in told for told in self.told)
 
         while not await look():
-            await self.story.until(lambda: len(self.story.outbox._queue) > 0)
+            await self.scenario.until(lambda: len(self.scenario.outbox._queue) > 0)
 
     def fail_next(self, call: str) -> None:
-        self.story.podman.fail_next(call, BUG)
+        self.scenario.podman.fail_next(call, BUG)
 
 
 async def start(given: Given) -> None:
@@ -94,7 +94,7 @@ async def start(given: Given) -> None:
 
 
 async def start_with_devices(given: Given) -> None:
-    devices = given.story.manager._devices
+    devices = given.scenario.manager._devices
     assert isinstance(devices, FakeDevices)
     devices.grant = DeviceGrant()
     given.patch.setattr(devices, "acquire", FailsOnce(devices.acquire))
@@ -103,8 +103,8 @@ async def start_with_devices(given: Given) -> None:
 
 
 async def late_start(given: Given) -> None:
-    assert isinstance(given.story.podman, LateRuntime)
-    given.story.podman.has_bug = True
+    assert isinstance(given.scenario.podman, LateRuntime)
+    given.scenario.podman.has_bug = True
     await given.says(update_workload((WEB,)))
     await given.until_told("web Running(Ok)")
 
@@ -117,7 +117,7 @@ async def deletion(given: Given) -> None:
 
 
 async def watch(given: Given) -> None:
-    podman = given.story.podman
+    podman = given.scenario.podman
     given.patch.setattr(podman, "start_checker", FailsOnce(podman.start_checker))
     await given.says(update_workload((WEB,)))
     await given.until_told("web Running(Ok)")
@@ -131,20 +131,20 @@ async def decision(given: Given) -> None:
         return failing(workload, event) if isinstance(event, StateSeen) else reduce(workload, event)
 
     given.patch.setattr("ankaios.agent.workload_task.reduce", decide)
-    given.story.podman.report_wrong_state(given.story.podman.named("web").id, exited(7))
+    given.scenario.podman.report_wrong_state(given.scenario.podman.named("web").id, exited(7))
     given.told.clear()
     await given.until_told("web Running(Ok)")
 
 
 async def report(given: Given) -> None:
-    work = given.story.manager._work
+    work = given.scenario.manager._work
     given.patch.setattr(work, "_forward", FailsOnce(work._forward))
     await given.says(update_workload((WEB,)))
     await given.until_told("web Running(Ok)")
 
 
 async def operation(given: Given) -> None:
-    facade = given.story.manager._work._facade
+    facade = given.scenario.manager._work._facade
     given.patch.setattr(facade, "create", FailsOnce(facade.create))
     await given.says(update_workload((WEB,)))
     await given.says(server_hello(OTHER, WEB))
@@ -152,7 +152,7 @@ async def operation(given: Given) -> None:
 
 
 async def message(given: Given) -> None:
-    planner = given.story.manager._planner
+    planner = given.scenario.manager._planner
     given.patch.setattr(planner, "update_workload", FailsOnce(planner.update_workload))
     await given.says(update_workload((WEB,)))
     await given.says(server_hello(OTHER, WEB))
@@ -166,14 +166,14 @@ async def listing(given: Given) -> None:
 
 
 async def listed(given: Given) -> None:
-    planner = given.story.manager._planner
+    planner = given.scenario.manager._planner
     given.patch.setattr(planner, "listed", FailsOnce(planner.listed))
     await given.says(server_hello(OTHER, WEB))
     await given.until_told("web Running(Ok)")
 
 
 async def unneeded(given: Given) -> None:
-    given.story.podman.add_existing(NAME)
+    given.scenario.podman.add_existing(NAME)
     given.fail_next("delete")
     await given.says(server_hello(OTHER))
     await given.until_told("web Removed")
@@ -182,20 +182,20 @@ async def unneeded(given: Given) -> None:
 async def answer(given: Given) -> None:
     await given.says(update_workload((WEB,)))
     given.fail_next("existing")
-    given.story.manager.has_workloads = False  # as an agent whose runtimes are not listed yet
-    given.story.manager.handle(FromServer(tellWorkloads=TellWorkloads()))
+    given.scenario.manager.has_workloads = False  # as an agent whose runtimes are not listed yet
+    given.scenario.manager.handle(FromServer(tellWorkloads=TellWorkloads()))
     await given.until_told("knownWorkloads")
     given.told.append(f"{SHOWN} is for the log only")
 
 
 async def logs(given: Given) -> None:
     await given.says(update_workload((WEB,)))
-    podman = given.story.podman
+    podman = given.scenario.podman
     given.patch.setattr(podman, "logs", FailsOnce(podman.logs))
-    given.story.manager.handle(asks("r", "web"))
+    given.scenario.manager.handle(asks("r", "web"))
     await given.until_told("r: web stop")
     podman.print(podman.named("web").id, b"hello\n")
-    given.story.manager.handle(asks("again", "web"))
+    given.scenario.manager.handle(asks("again", "web"))
     await given.until_told("again: ['web.given hello']")
 
 
@@ -243,7 +243,7 @@ async def writing(given: Given) -> None:
 
 
 def interface_of(given: Given) -> Any:
-    return given.story.manager._work.workloads["web"].interface._interface
+    return given.scenario.manager._work.workloads["web"].interface._interface
 
 
 @dataclass

@@ -12,19 +12,19 @@ from ankaios.common.workload import AddCondition, InstanceName
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.support.builders import a_workload
 from tests.support.fake_runtime import FakeRuntime
-from tests.unit.agent.harness import AgentStory, an_agent, server_hello, states_of_others
+from tests.unit.agent.harness import AgentScenario, an_agent, server_hello, states_of_others
 
 WEB = a_workload("web", "A")
 TELL = FromServer(tellWorkloads=TellWorkloads())
 ELSEWHERE = InstanceName("db", "1", "B")
 
 
-async def told(agent: AgentStory) -> list[set[str]]:
+async def told(agent: AgentScenario) -> list[set[str]]:
     agent.manager.handle(TELL)
     return await answers(agent)
 
 
-async def answers(agent: AgentStory) -> list[set[str]]:
+async def answers(agent: AgentScenario) -> list[set[str]]:
     known = [it.knownWorkloads for it in await agent.messages() if it.HasField("knownWorkloads")]
     return [{str(instance_name_from_pb(name)) for name in message.instanceNames} for message in known]
 

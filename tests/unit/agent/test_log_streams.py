@@ -7,7 +7,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb.grpc_api_pb2 import FromServer, LogsCancelRequest, LogsRequest, ToServer
 from ankaios.runtimes.runtime_connector import RuntimeFailed
 from tests.support.builders import a_workload
-from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
+from tests.unit.agent.harness import AgentScenario, an_agent, server_hello, update_workload
 
 WEB = a_workload("web", "A")
 
@@ -33,9 +33,9 @@ def line(message: ToServer) -> str:
     return f"{entries.requestId}: {texts}"
 
 
-async def logs(story: AgentStory) -> list[str]:
+async def logs(scenario: AgentScenario) -> list[str]:
     kinds = ("logsStopResponse", "logEntriesResponse")
-    return [line(message) for message in await story.messages() if message.WhichOneof("ToServerEnum") in kinds]
+    return [line(message) for message in await scenario.messages() if message.WhichOneof("ToServerEnum") in kinds]
 
 
 async def test_output_becomes_entries_and_its_end_a_stop() -> None:

@@ -5,14 +5,14 @@ import os
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.pb.grpc_api_pb2 import FromServer, MeasureUsage, ToServer
 from tests.support.builders import a_workload
-from tests.unit.agent.harness import AgentStory, an_agent, server_hello
+from tests.unit.agent.harness import AgentScenario, an_agent, server_hello
 
 
 def measure(seconds: int) -> FromServer:
     return FromServer(measureUsage=MeasureUsage(seconds=seconds))
 
 
-async def next_report(agent: AgentStory) -> ToServer:
+async def next_report(agent: AgentScenario) -> ToServer:
     found: list[ToServer] = []
 
     def reported() -> bool:

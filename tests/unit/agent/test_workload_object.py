@@ -13,20 +13,20 @@ from ankaios.common.pb.control_api_pb2 import ToAnkaios
 from ankaios.common.pb.grpc_api_pb2 import FromServer
 from ankaios.common.workload import ControlInterfaceAccess, Operation, RestartPolicy, StateRule, WorkloadSpec
 from tests.support.builders import a_workload
-from tests.unit.agent.harness import AgentStory, an_agent, server_hello, update_workload
+from tests.unit.agent.harness import AgentScenario, an_agent, server_hello, update_workload
 from tests.unit.agent.pipes import Pipes
 
 ACCESS = ControlInterfaceAccess((StateRule(Operation.READ, ("desiredState",)),))
 NAV = a_workload("nav", "A", access=ACCESS, restart_policy=RestartPolicy.ON_FAILURE)
 
 
-async def restart(story: AgentStory) -> None:
-    story.podman.set_state(story.podman.named("nav").id, exited(1))
-    await story.until(lambda: [call for call, _ in story.podman.calls].count("check") == 2)
+async def restart(scenario: AgentScenario) -> None:
+    scenario.podman.set_state(scenario.podman.named("nav").id, exited(1))
+    await scenario.until(lambda: [call for call, _ in scenario.podman.calls].count("check") == 2)
 
 
-def interface_of(story: AgentStory) -> Path:
-    return story.folder.control_interface(NAV.instance_name)
+def interface_of(scenario: AgentScenario) -> Path:
+    return scenario.folder.control_interface(NAV.instance_name)
 
 
 async def test_the_folder_of_an_instance_is_closed_to_others() -> None:
@@ -74,12 +74,12 @@ async def test_unchanged_fifos_are_kept() -> None:
         assert (interface_of(a) / "input").stat().st_ino == before
 
 
-async def repeated_requests(story: AgentStory, *workloads: WorkloadSpec) -> list[str]:
+async def repeated_requests(scenario: AgentScenario, *workloads: WorkloadSpec) -> list[str]:
     """Return the ids of the requests that the agent sends when it connects to a server with these workloads."""
-    story.disconnect()
-    story.connect()
-    story.manager.handle(server_hello(*workloads))
-    return [message.request.requestId for message in await story.messages() if message.HasField("request")]
+    scenario.disconnect()
+    scenario.connect()
+    scenario.manager.handle(server_hello(*workloads))
+    return [message.request.requestId for message in await scenario.messages() if message.HasField("request")]
 
 
 async def test_a_subscription_is_sent_to_each_server_until_its_workload_is_deleted() -> None:

@@ -32,7 +32,7 @@ from ankaios.server.core.replies import Effect, SecondPassed
 from tests.support.examples import examples
 from tests.unit.devices.agents_machine import LOCAL, NAMES, SHARED, AgentsMachine, names, simulated_parts
 from tests.unit.devices.simulated_nodes import Node, StandingClock
-from tests.unit.server.story import Story, a_form, success_of
+from tests.unit.server.scenario import Scenario, a_form, success_of
 
 CONFIGURATION = {"discoveryHandler": {"name": "fake"}, "capacity": 1, "onDeviceLost": "restart"}
 CONFIGURATIONS = {
@@ -147,9 +147,9 @@ class PlacementAgreement(AgentsMachine):
 
     def start_server(self) -> None:
         """With the startup manifest."""
-        self.story = Story()
+        self.scenario = Scenario()
         state = {"apiVersion": "v1", "workloads": self.workloads, "deviceConfigurations": CONFIGURATIONS}
-        success_of(self.story.update({"desiredState": state}, "desiredState"))
+        success_of(self.scenario.update({"desiredState": state}, "desiredState"))
 
     def perform(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -157,7 +157,7 @@ class PlacementAgreement(AgentsMachine):
                 self.nodes[effect.agent].inbox.append(effect.message)
 
     def serve(self, node: PlacedNode) -> None:
-        self.perform(self.story.server.handle(FromAgent(node.name, node.outbox.popleft())))
+        self.perform(self.scenario.server.handle(FromAgent(node.name, node.outbox.popleft())))
 
     def deliver_all(self) -> None:
         for _ in range(MOST_ROUNDS):
@@ -182,7 +182,7 @@ class PlacementAgreement(AgentsMachine):
 
     def pass_time(self, seconds: int) -> None:
         for _ in range(seconds):
-            self.perform(self.story.server.handle(SecondPassed()))
+            self.perform(self.scenario.server.handle(SecondPassed()))
         self.loop.now += seconds
         self.loop.settle()
         for node in self.nodes.values():
@@ -196,7 +196,7 @@ class PlacementAgreement(AgentsMachine):
             self.workloads[name] = form
         workloads = {} if form is None else {name: form}
         state = {"desiredState": {"apiVersion": "v1", "workloads": workloads}}
-        effects = self.story.update(state, f"desiredState.workloads.{name}")
+        effects = self.scenario.update(state, f"desiredState.workloads.{name}")
         success_of(effects)
         self.perform(effects)
 
@@ -239,7 +239,7 @@ class PlacementAgreement(AgentsMachine):
     def connection_breaks(self, name: str) -> None:
         if self.nodes[name].connected:
             self.nodes[name].cut()
-            self.perform(self.story.gone(name))
+            self.perform(self.scenario.gone(name))
 
     @rule(name=names)
     def agent_is_killed_and_starts_again(self, name: str) -> None:
@@ -320,7 +320,7 @@ class PlacementAgreement(AgentsMachine):
         """It may wait only if no agent has enough free devices. All agents see the shared ones."""
         (request,) = form["resources"]
         used = {slot.rpartition("-")[0] for node in self.nodes.values() for slot in node.users()}
-        instances = self.story.get("deviceInstances")["deviceInstances"]
+        instances = self.scenario.get("deviceInstances")["deviceInstances"]
         free = [it for it in instances if it.startswith(f"{request['name']}-") and it not in used]
         assert len(free) < request["quantity"] if request["name"] == "cam" else not free, (name, free)
 

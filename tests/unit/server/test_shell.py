@@ -22,7 +22,7 @@ from ankaios.server.core.update_request_handler import MAX_WAITING_UPDATES
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.shell import ServerShell, security, serve
-from tests.unit.server.story import a_form
+from tests.unit.server.scenario import a_form
 
 
 class FakeMiddleware:

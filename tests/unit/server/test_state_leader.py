@@ -26,7 +26,7 @@ from ankaios.storage.state_store import (
 from ankaios.storage.storage import Storage
 from tests.support.memory_store import MemoryStore
 from tests.unit.server.failing_store import FailingStore, until
-from tests.unit.server.story import a_form, a_state
+from tests.unit.server.scenario import a_form, a_state
 
 WEB, DB = EntryKey("workload", "web"), EntryKey("workload", "db")
 

@@ -5,7 +5,7 @@ import pytest
 from ankaios.common.errors import Rejected
 from ankaios.common.state_manipulation import MISSING
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
-from tests.unit.server.story import a_form
+from tests.unit.server.scenario import a_form
 
 CONFIGS: dict[str, Any] = {
     "p": "8080",

@@ -12,7 +12,7 @@ from ankaios.server.core.conventions import (
     check_device_configuration_name,
     check_rendered_workload,
 )
-from tests.unit.server.story import a_form
+from tests.unit.server.scenario import a_form
 
 
 def rule(kind: str, *texts: str) -> dict[str, Any]:

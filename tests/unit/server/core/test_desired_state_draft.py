@@ -8,7 +8,7 @@ from ankaios.common.model.state import COMPLETE_STATE, STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.desired_state_draft import DesiredChange, change_by_request
 from ankaios.server.core.update_rejected import UpdateRejected
-from tests.unit.server.story import Form, a_form, a_state
+from tests.unit.server.scenario import Form, a_form, a_state
 
 WEB = {**a_form(tags={"a": "1"}), "restartPolicy": "NEVER"}
 STORED = STATE.read({"apiVersion": "v1", "workloads": {"web": WEB}, "configs": {"lvl": "x", "net": {"host": "h"}}})

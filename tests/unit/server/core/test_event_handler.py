@@ -22,7 +22,7 @@ from ankaios.common.state_manipulation import (
 from ankaios.server.core.change_recorder import ChangeRecorder
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.requester import Requester
-from tests.unit.server.story import H, Story, a_form, a_state, altered, events_of, web
+from tests.unit.server.scenario import H, Scenario, a_form, a_state, altered, events_of, web
 
 CLI = Requester("cli-conn-1")
 WEB = Requester("A", "web")
@@ -105,15 +105,15 @@ MASKS_OF_CHANGE = {"A": "desiredState.workloads.web", "B": "desiredState.configs
 
 
 def play(change: str, *masks: str) -> tuple[list[str], list[str], list[str]] | None:
-    story = Story()
-    story.hello("n1")
+    scenario = Scenario()
+    scenario.hello("n1")
     for earlier in "ABCDE":
         if earlier == change:
-            story.subscribe(*masks)
+            scenario.subscribe(*masks)
         if earlier in CHANGES:
-            effects = story.update(CHANGES[earlier], MASKS_OF_CHANGE[earlier])
+            effects = scenario.update(CHANGES[earlier], MASKS_OF_CHANGE[earlier])
         else:
-            effects = story.report("n1", {web(): RUNNING_OK if earlier == "D" else REMOVED})
+            effects = scenario.report("n1", {web(): RUNNING_OK if earlier == "D" else REMOVED})
         if earlier == change:
             return altered(effects)
     raise AssertionError(change)
@@ -162,38 +162,38 @@ def test_what_a_subscriber_is_told_of_the_worked_examples(
 
 def test_the_event_holds_just_the_altered_parts_and_what_they_cannot_be_understood_without() -> None:
     """[utest->swdd~event-handler-sends-complete-state-differences-including-altered-fields~1]"""
-    story = Story()
-    story.hello("n1")
-    story.subscribe("desiredState.workloads.*.agent")
-    story.subscribe("workloadStates.*.*.*.subState", request_id="s2")
-    first, second = events_of(story.update(CHANGES["A"], "desiredState.workloads.web"))
+    scenario = Scenario()
+    scenario.hello("n1")
+    scenario.subscribe("desiredState.workloads.*.agent")
+    scenario.subscribe("workloadStates.*.*.*.subState", request_id="s2")
+    first, second = events_of(scenario.update(CHANGES["A"], "desiredState.workloads.web"))
     assert first[3] == {"desiredState": {"apiVersion": "v1", "workloads": {"web": {"agent": "n1"}}}}
     pair = {"state": "Pending", "subState": "Initial"}
     assert second[3] == {"workloadStates": {"n1": {"web": {H: pair}}}}
 
 
 def test_removed_parts_are_told_but_not_there() -> None:
-    story = Story()
-    story.hello("n1")
-    story.update(CHANGES["A"], "desiredState.workloads.web")
-    story.subscribe("desiredState.workloads", "workloadStates")
-    ((added, updated, removed, state),) = events_of(story.update(a_state(), "desiredState.workloads.web"))
+    scenario = Scenario()
+    scenario.hello("n1")
+    scenario.update(CHANGES["A"], "desiredState.workloads.web")
+    scenario.subscribe("desiredState.workloads", "workloadStates")
+    ((added, updated, removed, state),) = events_of(scenario.update(a_state(), "desiredState.workloads.web"))
     assert (added, updated, removed) == ([], [], ["desiredState.workloads.web"])
     assert state == {"desiredState": {"apiVersion": "v1"}}
 
 
 def test_a_config_list_that_fills_is_seen_by_masks_too() -> None:
-    story = Story()
-    story.update(a_state(configs={"l": []}))
-    story.subscribe("desiredState.configs.l")
-    assert altered(story.update(a_state(configs={"l": ["x"]}))) == (["desiredState.configs.l"], [], [])
-    assert altered(story.update(a_state(configs={"l": []}))) == ([], [], ["desiredState.configs.l"])
+    scenario = Scenario()
+    scenario.update(a_state(configs={"l": []}))
+    scenario.subscribe("desiredState.configs.l")
+    assert altered(scenario.update(a_state(configs={"l": ["x"]}))) == (["desiredState.configs.l"], [], [])
+    assert altered(scenario.update(a_state(configs={"l": []}))) == ([], [], ["desiredState.configs.l"])
 
 
 def test_a_workload_that_is_not_scheduled_has_its_true_path() -> None:
-    story = Story()
-    story.subscribe("workloadStates")
-    ((added, _, _, state),) = events_of(story.update(a_state({"web": a_form(agent="")})))
+    scenario = Scenario()
+    scenario.subscribe("workloadStates")
+    ((added, _, _, state),) = events_of(scenario.update(a_state({"web": a_form(agent="")})))
     assert added == ["workloadStates."]
     assert state["workloadStates"][""]["web"][H]["state"] == "NotScheduled"
 
