@@ -1,4 +1,4 @@
-"""Devices in the state, brokers, and workloads that leave their place to the server, as an `AnkaiosServer` does it."""
+"""Devices in the state, brokers, and workloads that the server places, tested through an `AnkaiosServer`."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -61,14 +61,14 @@ class DeviceScenario(Scenario):
         )
 
     def join(self, agent: str, devices: bool = True, knows: Iterable[InstanceName] | None = ()) -> list[Effect]:
-        """If it is asked what it knows, it answers, unless that is None."""
+        """The agent answers the request for its known workloads, unless `knows` is None."""
         hello = grpc.AgentHello(agentName=agent, protocolVersion="1.0.0", devices=devices)
         effects = self.from_agent(agent, agentHello=hello)
         if f"{agent}: tellWorkloads" in effects_as_lines(effects) and knows is not None:
-            effects += self.tells(agent, *knows)
+            effects += self.reports_known(agent, *knows)
         return effects
 
-    def tells(self, agent: str, *names: InstanceName) -> list[Effect]:
+    def reports_known(self, agent: str, *names: InstanceName) -> list[Effect]:
         message = grpc.KnownWorkloads(instanceNames=map(instance_name_to_pb, names))
         return self.from_agent(agent, knownWorkloads=message)
 
@@ -111,7 +111,7 @@ def wants_cameras(quantity: int = 1) -> dict[str, Any]:
 # --- devices in the state ---
 
 
-def test_a_seen_device_stands_in_the_state_and_is_an_event() -> None:
+def test_a_discovered_device_is_part_of_the_state_and_causes_an_event() -> None:
     """[utest->akri~instance-level-resource~1]"""
     scenario = DeviceScenario("n1")
     scenario.subscribe("deviceInstances")
@@ -121,7 +121,7 @@ def test_a_seen_device_stands_in_the_state_and_is_an_event() -> None:
     assert instance["deviceUsage"] == {f"{CAM}-0": ""}
 
 
-def test_a_claim_is_an_event_of_its_slot() -> None:
+def test_a_claim_causes_an_event_for_its_slot() -> None:
     scenario = DeviceScenario("n1")
     scenario.sees("n1", CAM)
     scenario.subscribe("deviceInstances")
@@ -132,7 +132,7 @@ def test_a_claim_is_an_event_of_its_slot() -> None:
     assert any("slotOwners" in path for path in added)
 
 
-def test_resources_of_a_node_stand_in_the_state() -> None:
+def test_resources_of_a_node_are_part_of_the_state() -> None:
     scenario = DeviceScenario("n1")
     resource = base.NodeResource(name="akri.sh/cam", capacity=2, allocatable=1, allocated=1)
     scenario.from_agent("n1", deviceReport=grpc.DeviceReport(complete=True, resources=[resource]))
@@ -141,7 +141,7 @@ def test_resources_of_a_node_stand_in_the_state() -> None:
     ]
 
 
-def test_an_agent_is_told_what_to_discover_after_its_hello() -> None:
+def test_an_agent_receives_device_configurations_after_its_hello() -> None:
     scenario = DeviceScenario()
     assert effects_as_lines(scenario.join("n1")) == ["n1: hello +[]", "n1: deviceUpdate"]
     assert effects_as_lines(scenario.join("old", devices=False)) == ["old: hello +[]"]
@@ -150,17 +150,17 @@ def test_an_agent_is_told_what_to_discover_after_its_hello() -> None:
 @pytest.mark.parametrize(
     ("name", "why"), [("cam-8120fe", "device of 'cam'"), ("c" * 60, "at most 56"), ("-cam", "starts and ends")]
 )
-def test_a_configuration_whose_resources_would_be_ambiguous_is_refused(name: str, why: str) -> None:
+def test_a_configuration_with_ambiguous_resource_names_is_rejected(name: str, why: str) -> None:
     scenario = DeviceScenario()
     state = {"desiredState": {"apiVersion": "v1", "deviceConfigurations": {name: HANDLER}}}
     assert why in error_of(scenario.update(state, f"desiredState.deviceConfigurations.{name}"))
     assert list(scenario.get("desiredState")["desiredState"]["deviceConfigurations"]) == ["cam"]
 
 
-# --- agents that do not know devices ---
+# --- agents without device support ---
 
 
-def test_a_workload_with_devices_is_never_sent_to_an_agent_that_does_not_know_them() -> None:
+def test_a_workload_with_devices_is_never_sent_to_an_agent_without_device_support() -> None:
     scenario = DeviceScenario()
     scenario.join("old", devices=False)
     effects = scenario.add("web", agent="old", **wants_cameras())
@@ -168,7 +168,7 @@ def test_a_workload_with_devices_is_never_sent_to_an_agent_that_does_not_know_th
     assert scenario.why("old", "web") == ("Pending: agent 'old' offers no devices, so the workload is not sent to it")
 
 
-def test_its_server_hello_leaves_out_what_it_cannot_serve() -> None:
+def test_the_server_hello_omits_workloads_that_the_agent_cannot_serve() -> None:
     scenario = DeviceScenario()
     scenario.add("web", agent="old", **wants_cameras())
     scenario.add("plain", agent="old")
@@ -177,7 +177,7 @@ def test_its_server_hello_leaves_out_what_it_cannot_serve() -> None:
     assert "old: hello +[plain, web]" in effects_as_lines(scenario.join("old"))
 
 
-def test_what_was_never_sent_can_be_deleted_without_the_agent() -> None:
+def test_a_workload_that_was_never_sent_is_deleted_without_the_agent() -> None:
     scenario = DeviceScenario()
     scenario.join("old", devices=False)
     scenario.add("web", agent="old", **wants_cameras())
@@ -186,8 +186,8 @@ def test_what_was_never_sent_can_be_deleted_without_the_agent() -> None:
     assert scenario.get("workloadStates") == {"workloadStates": {}}
 
 
-def test_a_running_workload_that_comes_to_need_devices_is_ended_where_there_are_none() -> None:
-    """The instance has the same name before and after: what is kept back is the new one alone."""
+def test_a_running_workload_that_now_needs_devices_is_deleted_on_an_agent_without_devices() -> None:
+    """The instance has the same name before and after: only the new one is withheld."""
     scenario = DeviceScenario()
     scenario.join("old", devices=False)
     scenario.add("web", agent="old")
@@ -199,7 +199,7 @@ def test_a_running_workload_that_comes_to_need_devices_is_ended_where_there_are_
     assert "offers no devices" in scenario.why("old", "web")
 
 
-def test_a_workload_that_was_kept_back_is_sent_when_it_needs_no_devices_any_more() -> None:
+def test_a_withheld_workload_is_sent_when_it_needs_no_devices_any_more() -> None:
     scenario = DeviceScenario()
     scenario.join("old", devices=False)
     scenario.add("web", agent="old", **wants_cameras())
@@ -209,10 +209,10 @@ def test_a_workload_that_was_kept_back_is_sent_when_it_needs_no_devices_any_more
     assert "old: update +[] -[web]" in effects_as_lines(scenario.update(a_state(), "desiredState.workloads.web"))
 
 
-# --- places ---
+# --- placements ---
 
 
-def test_an_agent_that_the_user_chose_goes_before_a_placement() -> None:
+def test_an_agent_that_the_user_chose_takes_precedence_over_a_placement() -> None:
     scenario = DeviceScenario("n1", "n2")
     scenario.add("web", agent="n2", placement={}, **wants_cameras())
     assert (scenario.brokers(), scenario.why("n2", "web")) == ({"web": "n2"}, "Pending: ")
@@ -222,7 +222,7 @@ def test_an_agent_that_the_user_chose_goes_before_a_placement() -> None:
 
 @pytest.mark.parametrize("more", [{"config": "image: new"}, {"tags": {"key": "value"}}])
 def test_the_end_of_the_old_instance_leaves_the_device_of_the_new_one_reserved(more: dict[str, Any]) -> None:
-    """Whether its name changed or not."""
+    """The instance name may be the same or a different one."""
     scenario = DeviceScenario("n1")
     scenario.sees("n1", CAM)
     scenario.add("web", agent="", placement={}, **wants_cameras())
@@ -233,8 +233,8 @@ def test_the_end_of_the_old_instance_leaves_the_device_of_the_new_one_reserved(m
     assert scenario.brokers() == {"web": "n1", "second": ""}
 
 
-def test_a_workload_does_not_move_while_hooks_look_at_its_deletion() -> None:
-    """Otherwise its deletion would go to the wrong agent, and it would run on."""
+def test_a_workload_does_not_move_while_hooks_check_its_deletion() -> None:
+    """Otherwise its deletion would be sent to the wrong agent, and the workload would not stop."""
     scenario = DeviceScenario("n1", "n2", has_hooks=True)
     scenario.sees("n1", CAM)
     scenario.add("web", agent="", placement={}, **wants_cameras())
@@ -249,7 +249,7 @@ def test_a_workload_does_not_move_while_hooks_look_at_its_deletion() -> None:
     assert scenario.brokers() == {}
 
 
-def test_what_is_due_because_of_devices_is_done_after_hooks_refused_an_update() -> None:
+def test_pending_broker_changes_are_applied_after_hooks_rejected_an_update() -> None:
     scenario = DeviceScenario("n1", has_hooks=True, **a_broker("perNode"))
     scenario.add("web", agent="n1")
     scenario.sees("n1", CAM)
@@ -263,8 +263,8 @@ def shown_to_hooks(effects: list[Effect]) -> list[grpc.UpdateWorkload]:
     return [effect.update for effect in effects if isinstance(effect, RunHooks)]
 
 
-def test_hooks_see_updates_of_the_desired_state_and_not_what_the_server_does_by_itself() -> None:
-    """A broker is made of a device configuration that was accepted; nobody is there whom a refusal could be told."""
+def test_hooks_receive_updates_of_the_desired_state_and_not_decisions_of_the_server() -> None:
+    """The device configuration of a broker was accepted earlier, so no requester waits for a rejection."""
     scenario = DeviceScenario("n1", has_hooks=True)
     effects = scenario.configure(**a_broker("perNode"))
     effects += scenario.sees("n1", CAM)
@@ -273,7 +273,7 @@ def test_hooks_see_updates_of_the_desired_state_and_not_what_the_server_does_by_
     assert (scenario.brokers(), shown_to_hooks(effects)) == ({}, [])
 
 
-def test_hooks_see_a_workload_before_it_has_a_place_and_what_they_made_of_it_moves() -> None:
+def test_hooks_receive_a_workload_before_its_placement_and_their_changes_move_with_it() -> None:
     scenario = DeviceScenario("n1", "n2", has_hooks=True)
     (shown,) = shown_to_hooks(scenario.add("web", agent="", placement={}))
     (added,) = shown.addedWorkloads
@@ -288,7 +288,7 @@ def test_hooks_see_a_workload_before_it_has_a_place_and_what_they_made_of_it_mov
     )
 
 
-def test_the_server_finds_a_place_and_says_why() -> None:
+def test_the_server_places_a_workload_and_reports_the_reason() -> None:
     """[utest->akri~workload-requests-resources~1]"""
     scenario = DeviceScenario("n1", "n2")
     scenario.sees("n2", CAM)
@@ -299,7 +299,7 @@ def test_the_server_finds_a_place_and_says_why() -> None:
     assert scenario.get("desiredState.workloads.web.agent")["desiredState"]["workloads"]["web"]["agent"] == ""
 
 
-def test_a_workload_without_place_waits_and_gets_one_when_a_device_appears() -> None:
+def test_a_workload_without_placement_waits_until_a_device_appears() -> None:
     """[utest->akri~denied-workload-waits-and-recovers~1]"""
     scenario = DeviceScenario("n1")
     scenario.add("web", agent="", placement={}, **wants_cameras())
@@ -310,7 +310,7 @@ def test_a_workload_without_place_waits_and_gets_one_when_a_device_appears() -> 
     assert list(scenario.get("workloadStates")["workloadStates"]) == ["n1"]
 
 
-def test_two_workloads_are_not_sent_after_one_device() -> None:
+def test_two_workloads_are_not_placed_for_one_device() -> None:
     scenario = DeviceScenario("n1")
     scenario.sees("n1", CAM)
     scenario.add("first", agent="", placement={}, **wants_cameras())
@@ -321,7 +321,7 @@ def test_two_workloads_are_not_sent_after_one_device() -> None:
     assert "n1: update +[second] -[]" in effects_as_lines(effects)
 
 
-def test_a_place_is_kept_until_the_agent_is_lost() -> None:
+def test_a_placement_is_kept_until_the_agent_is_lost() -> None:
     scenario = DeviceScenario("n1", "n2")
     scenario.sees("n1", CAM)
     scenario.add("web", agent="", placement={}, **wants_cameras())
@@ -343,10 +343,10 @@ def test_a_reservation_ends_when_the_workload_started() -> None:
         scenario.report("n1", {InstanceName.of(name, "n1", "image: alpine:3"): state})
     assert scenario.brokers() == {"a": "n1", "b": "n1"}
     scenario.add("c", agent="", placement={}, **wants_cameras())
-    assert scenario.brokers()["c"] == "n1"  # the claim of b is not reported yet; the agent will let it wait
+    assert scenario.brokers()["c"] == "n1"  # the claim of b is not reported yet; the agent will delay it
 
 
-def test_a_workload_may_be_bound_to_tags() -> None:
+def test_a_placement_may_require_tags() -> None:
     scenario = DeviceScenario("n1", "n2")
     scenario.sees("n1", CAM)
     scenario.sees("n2", CAM)
@@ -362,7 +362,7 @@ def test_a_workload_may_be_bound_to_tags() -> None:
 
 
 def after_a_start(*workloads: str, broker: dict[str, Any] | None = None, **form: Any) -> DeviceScenario:
-    """No second has passed yet, so agents may just be about to reconnect."""
+    """No second has passed yet, so agents may still reconnect."""
     scenario = DeviceScenario(ticks=0, capacity=1, **(broker or {}))
     for name in workloads:
         scenario.add(name, **form)
@@ -377,15 +377,15 @@ def used_by(workload: str, node: str, config: str = "image: alpine:3") -> dict[s
     return {"usage": {f"{CAM}-0": f"C:0:{node}"}, "owner": str(InstanceName.of(workload, node, config))}
 
 
-def test_an_agent_is_greeted_when_its_report_told_which_brokers_belong_there() -> None:
-    """It ends what its greeting leaves out."""
+def test_an_agent_is_greeted_when_its_report_determines_its_brokers() -> None:
+    """The agent deletes the workloads that its greeting does not contain."""
     scenario = after_a_start(broker=a_broker("perNode"))
     assert effects_as_lines(scenario.join("n1")) == ["n1: tellWorkloads", "n1: deviceUpdate"]
     assert greeted(scenario.sees("n1", CAM)) == [f"n1: hello +[{CAM}-broker-n1]"]
     assert greeted(scenario.join("old", devices=False)) == ["old: hello +[]"]
 
 
-def test_an_agent_that_reports_nothing_is_greeted_when_it_had_enough_time() -> None:
+def test_an_agent_that_reports_nothing_is_greeted_after_the_settle_time() -> None:
     scenario = after_a_start("web", agent="n1")
     assert greeted(scenario.join("n1") + scenario.second(SETTLE_TICKS - 1)) == []
     assert greeted(scenario.second()) == ["n1: hello +[web]"]
@@ -393,7 +393,7 @@ def test_an_agent_that_reports_nothing_is_greeted_when_it_had_enough_time() -> N
 
 
 def test_a_workload_stays_where_it_holds_a_device() -> None:
-    """Though that device is taken, and another agent has room and comes first."""
+    """That device is in use, and another agent has a free device and is the first by name."""
     scenario = after_a_start("web", agent="", placement={}, **wants_cameras())
     scenario.join("n1")
     assert greeted(scenario.sees("n1", "cam-a19705", shared=False)) == ["n1: hello +[]"]
@@ -405,18 +405,18 @@ def test_a_workload_stays_where_it_holds_a_device() -> None:
     assert scenario.brokers() == {"web": "n2"}
 
 
-def test_a_workload_that_is_bound_to_other_tags_now_leaves_its_device() -> None:
+def test_a_workload_that_now_requires_other_tags_leaves_its_device() -> None:
     scenario = after_a_start("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
     scenario.join("n1")
     scenario.sees("n1", CAM, **used_by("web", "n2"))
-    assert scenario.brokers() == {"web": "n2"}, "nobody knows the tags of n2 yet, so it may stay there"
+    assert scenario.brokers() == {"web": "n2"}, "the tags of n2 are not known yet, so it may stay there"
     other = after_a_start("web", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
     other.join("n2")
     other.sees("n2", CAM, **used_by("web", "n2"))
     assert other.brokers() == {"web": ""}
 
 
-def test_a_changed_workload_is_placed_anew() -> None:
+def test_a_changed_workload_is_placed_again() -> None:
     scenario = after_a_start("web", agent="", placement={}, **wants_cameras())
     scenario.join("n1")
     effects = scenario.sees("n1", CAM, shared=False, **used_by("web", "n1", config="image: old"))
@@ -429,21 +429,23 @@ GPU = {"resources": [{"name": "example.com/gpu", "quantity": 1}]}
 
 @pytest.mark.parametrize("resources", [{}, GPU])
 @pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
-def test_a_workload_stays_on_the_agent_that_tells_to_have_it(order: tuple[str, str], resources: dict[str, Any]) -> None:
-    """Both agents are equally good and the other one comes first; none hears a greeting that leaves it out."""
+def test_a_workload_stays_on_the_agent_that_reports_it(order: tuple[str, str], resources: dict[str, Any]) -> None:
+    """Both agents are equal and the other one is the first by name; n2 receives no greeting without the workload."""
     scenario = after_a_start("web", agent="", placement={}, **resources)
     effects: dict[str, list[Effect]] = {}
     for agent in order:
         effects[agent] = scenario.join(agent, knows=[web("n2")]) + scenario.sees(agent)
     assert (greeted(effects["n1"]), greeted(effects["n2"])) == (["n1: hello +[]"], ["n2: hello +[web]"])
-    assert not [line for line in effects_as_lines(effects["n2"]) if "update" in line], "the greeting says it all"
+    assert not [line for line in effects_as_lines(effects["n2"]) if "update" in line], (
+        "the greeting is the only message with workloads"
+    )
     scenario.second(SETTLE_TICKS)
     assert scenario.brokers() == {"web": "n2"}
     assert scenario.why("n2", "web") == "Pending: it is on agent 'n2' already"
 
 
-def test_what_an_agent_is_asked_comes_before_all_else() -> None:
-    """With the first states it hears it forgets what it knew of others."""
+def test_the_request_for_known_workloads_is_the_first_message_to_an_agent() -> None:
+    """With the first states that it receives, an agent drops the states of other agents that it knew."""
     scenario = after_a_start("web", "other", agent="", placement={})
     assert [line.partition(" [")[0] for line in effects_as_lines(scenario.join("n1", knows=None))] == [
         "n1: tellWorkloads",
@@ -453,15 +455,15 @@ def test_what_an_agent_is_asked_comes_before_all_else() -> None:
     assert effects_as_lines(scenario.join("old", devices=False))[-1] == "old: hello +[]"
 
 
-def test_an_agent_that_does_not_answer_is_greeted_when_it_had_enough_time() -> None:
+def test_an_agent_that_does_not_answer_is_greeted_after_the_settle_time() -> None:
     scenario = after_a_start("web", agent="", placement={})
     for agent in ("n2", "n1"):
         assert greeted(scenario.join(agent, knows=None) + scenario.sees(agent, CAM)) == []
     assert greeted(scenario.second(SETTLE_TICKS)) == ["n1: hello +[web]", "n2: hello +[]"]
 
 
-def test_the_time_to_come_back_begins_with_the_first_agent_that_does() -> None:
-    """All of them may have been cut off from the server while it started."""
+def test_the_time_to_reconnect_begins_with_the_first_agent_that_reconnects() -> None:
+    """All agents may have been disconnected from the server while it started."""
     scenario = after_a_start("web", agent="", placement={})
     scenario.second(10 * SETTLE_TICKS)
     assert scenario.why("", "web") == "NotScheduled: no connected agent offers devices"
@@ -475,7 +477,7 @@ def test_the_time_to_come_back_begins_with_the_first_agent_that_does() -> None:
     assert scenario.brokers() == {"web": "n2"}
 
 
-def test_a_workload_waits_for_its_agent_if_another_one_says_that_it_was_there() -> None:
+def test_a_workload_waits_for_the_agent_on_which_another_agent_reports_it() -> None:
     scenario = after_a_start("web", agent="", placement={})
     scenario.join("n1", knows=[web("n2")])
     scenario.second(SETTLE_TICKS)
@@ -487,7 +489,7 @@ def test_a_workload_waits_for_its_agent_if_another_one_says_that_it_was_there() 
     assert greeted(scenario.join("n2")) == ["n2: hello +[web]"]
 
 
-def test_a_workload_whose_agent_never_returns_is_placed_anew() -> None:
+def test_a_workload_whose_agent_never_returns_is_placed_again() -> None:
     scenario = after_a_start("web", agent="", placement={})
     scenario.join("n1", knows=[web("n2")])
     scenario.second(SETTLE_TICKS + NODE_LOST_TICKS - 1)
@@ -500,8 +502,8 @@ def test_a_workload_whose_agent_never_returns_is_placed_anew() -> None:
 
 
 @pytest.mark.parametrize("knows_devices", [True, False])
-def test_nobody_speaks_for_an_agent_that_is_there(knows_devices: bool) -> None:
-    """It told that it has nothing, or it cannot be a place."""
+def test_reports_about_a_connected_agent_are_ignored(knows_devices: bool) -> None:
+    """The agent has reported no workloads, or the workload cannot be placed on it."""
     scenario = after_a_start("web", agent="", placement={})
     scenario.join("n1", knows=[web("n2")])
     scenario.join("n2", devices=knows_devices)
@@ -510,30 +512,32 @@ def test_nobody_speaks_for_an_agent_that_is_there(knows_devices: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "reported"),
     [
         ({"placement": {}, "config": "image: new"}, web("n2")),
         ({"placement": {"tags": {"zone": "rear"}}}, web("n2")),
         ({"placement": {}}, InstanceName.of("other", "n2", "image: alpine:3")),
     ],
 )
-def test_an_agent_with_something_else_is_not_the_place(form: dict[str, Any], told: InstanceName) -> None:
-    """The workload changed while the server was away, or is another one. The agent hears so when all is known."""
+def test_a_workload_is_not_placed_on_an_agent_that_reports_another_instance(
+    form: dict[str, Any], reported: InstanceName
+) -> None:
+    """The workload changed while the server was stopped, or is another one. The greeting waits for the settle time."""
     scenario = after_a_start("web", agent="", **form)
     scenario.join("n1")
-    assert greeted(scenario.join("n2", knows=[told]) + scenario.sees("n2")) == []
+    assert greeted(scenario.join("n2", knows=[reported]) + scenario.sees("n2")) == []
     assert "n2: hello +[]" in greeted(scenario.second(SETTLE_TICKS))
     assert scenario.brokers()["web"] != "n2"
 
 
-def test_an_agent_that_reconnects_while_the_server_learns_is_asked_again() -> None:
+def test_an_agent_that_reconnects_during_the_settle_time_reports_again() -> None:
     scenario = after_a_start("web", agent="", placement={})
     scenario.join("n2", knows=[InstanceName.of("web", "n2", "image: old")])
     scenario.gone("n2")
     assert greeted(scenario.join("n2", knows=[web("n2")]) + scenario.sees("n2")) == ["n2: hello +[web]"]
 
 
-def test_of_two_agents_that_have_a_workload_the_first_to_say_so_keeps_it() -> None:
+def test_of_two_agents_that_report_a_workload_the_first_one_keeps_it() -> None:
     scenario = after_a_start("web", agent="", placement={})
     scenario.join("n2", knows=[web("n2")])
     scenario.join("n1", knows=[web("n1")])
@@ -542,16 +546,16 @@ def test_of_two_agents_that_have_a_workload_the_first_to_say_so_keeps_it() -> No
     assert greeted(scenario.second(SETTLE_TICKS)) == ["n1: hello +[]", "n2: hello +[web]"]
 
 
-def test_nobody_is_asked_once_the_server_has_learned() -> None:
+def test_known_workloads_are_ignored_after_the_settle_time() -> None:
     scenario = DeviceScenario()
     scenario.add("web", agent="", placement={})
     assert "n1: hello +[web]" in effects_as_lines(scenario.join("n1"))
-    scenario.tells("n2", web("n2"))
+    scenario.reports_known("n2", web("n2"))
     assert scenario.brokers() == {"web": "n1"}
 
 
 def test_a_job_that_ended_is_not_run_again_on_another_agent() -> None:
-    """It holds no device any more, but its agent still has it."""
+    """The job holds no device any more, but its agent still has the job."""
     scenario = after_a_start(broker=a_broker("perDevice"))
     job = InstanceName.of(f"{CAM}-job", "n2", "image: x")
     scenario.join("n1")
@@ -562,7 +566,7 @@ def test_a_job_that_ended_is_not_run_again_on_another_agent() -> None:
     assert scenario.brokers() == {f"{CAM}-job": "n2"}
 
 
-def test_what_is_deleted_before_its_agent_is_greeted_leaves_nothing_behind() -> None:
+def test_a_workload_deleted_before_its_agent_is_greeted_leaves_no_state() -> None:
     scenario = after_a_start("web", "other", agent="n1")
     scenario.join("n1")
     scenario.add("late", agent="n1")
@@ -574,7 +578,7 @@ def test_what_is_deleted_before_its_agent_is_greeted_leaves_nothing_behind() -> 
     assert "n1: update +[] -[other]" in effects_as_lines(scenario.update(a_state(), "desiredState.workloads.other"))
 
 
-def test_without_devices_and_placements_nobody_waits_for_a_greeting() -> None:
+def test_without_devices_and_placements_agents_are_greeted_immediately() -> None:
     scenario = after_a_start("web", agent="n1")
     scenario.update({"desiredState": {"apiVersion": "v1"}}, "desiredState.deviceConfigurations")
     assert greeted(scenario.join("n1")) == ["n1: hello +[web]"]
@@ -599,7 +603,7 @@ def test_an_agent_that_left_before_its_greeting_gets_none() -> None:
         ("perConfiguration", {"cam-broker-0": "n1"}),
     ],
 )
-def test_a_broker_comes_and_goes_with_its_device(strategy: str, expected: dict[str, str]) -> None:
+def test_a_broker_is_added_and_removed_with_its_device(strategy: str, expected: dict[str, str]) -> None:
     """[utest->akri~broker-per-node~1] [utest->akri~broker-job-per-device~1]
     [utest->akri~broker-on-configuration-level~1] [utest->akri~broker-removed-with-device~1]
     """
@@ -658,7 +662,7 @@ def test_a_broker_with_a_missing_config_is_rejected_like_a_workload() -> None:
     assert "broker" not in scenario.get("desiredState")["desiredState"]["deviceConfigurations"]["cam"]
 
 
-def test_a_workload_of_the_user_goes_before_a_broker_of_the_same_name() -> None:
+def test_a_workload_of_the_user_takes_precedence_over_a_broker_of_the_same_name() -> None:
     scenario = DeviceScenario("n1", **a_broker("perNode"))
     scenario.sees("n1", CAM)
     name = f"{CAM}-broker-n1"
@@ -672,7 +676,7 @@ def test_a_workload_of_the_user_goes_before_a_broker_of_the_same_name() -> None:
     assert scenario.brokers() == {name: "n1"}
 
 
-def test_replicas_spread_over_the_agents_that_have_room() -> None:
+def test_replicas_are_spread_over_the_agents_with_free_devices() -> None:
     scenario = DeviceScenario("n1", "n2", **a_broker("perConfiguration", replicas=3))
     scenario.sees("n1", CAM, shared=False)
     scenario.sees("n2", "cam-a19705", shared=False)
@@ -688,7 +692,7 @@ def test_a_workload_that_waits_for_the_device_of_a_broker_gets_it_when_the_broke
     assert scenario.brokers() == {"web": "n1"}
 
 
-def test_a_claim_and_a_workload_of_a_user_make_no_broker_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_and_a_workload_of_a_user_do_not_recompute_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = DeviceScenario("n1", **a_broker("perNode"))
     scenario.sees("n1", CAM)
     made: list[str] = []
@@ -705,7 +709,7 @@ def test_a_claim_and_a_workload_of_a_user_make_no_broker_anew(monkeypatch: pytes
     assert (made, list(scenario.brokers())) == ([], [f"{CAM}-broker-n1", "web"])
 
 
-def test_a_broker_comes_when_the_user_gives_its_name_back() -> None:
+def test_a_broker_is_added_when_the_workload_with_its_name_is_deleted() -> None:
     name = f"{CAM}-broker-n1"
     scenario = DeviceScenario("n1", **a_broker("perNode"))
     scenario.add(name, agent="n1", config="image: mine")
@@ -715,11 +719,11 @@ def test_a_broker_comes_when_the_user_gives_its_name_back() -> None:
     assert workloads[name]["runtimeConfig"] == "image: x"
 
 
-# --- slots that become free, and devices that are lost ---
+# --- released slots and lost devices ---
 
 
-def test_a_placed_workload_gets_the_slot_that_another_one_reserved_and_did_not_need() -> None:
-    """The holder of a slot is replaced by two placed workloads; the first one claims before the holder is gone."""
+def test_a_placed_workload_gets_a_slot_that_was_reserved_and_not_needed() -> None:
+    """The holder of a slot is replaced by two placed workloads; the first one claims before the holder is removed."""
     scenario = DeviceScenario("n1", capacity=2)
     holder = InstanceName.of("x", "n1", "image: x")
     scenario.add("x", agent="n1", config="image: x", **wants_cameras())
@@ -784,8 +788,8 @@ def test_a_workload_waits_for_a_device_that_is_offline_for_a_short_time() -> Non
 
 
 @pytest.mark.parametrize(("state", "agent"), [(RUNNING_OK, "n2"), (SUCCEEDED_OK, "n1")])
-def test_the_broker_of_a_device_goes_where_the_device_is_seen(state: ExecutionState, agent: str) -> None:
-    """One that has done its work is not run again."""
+def test_the_broker_of_a_device_moves_to_an_agent_that_sees_the_device(state: ExecutionState, agent: str) -> None:
+    """A job that has succeeded is not run again."""
     scenario = DeviceScenario("n1", "n2", **a_broker("perDevice"))
     scenario.sees("n1", CAM)
     scenario.sees("n2", CAM)
@@ -798,15 +802,15 @@ def test_the_broker_of_a_device_goes_where_the_device_is_seen(state: ExecutionSt
 # --- selectors ---
 
 
-def test_a_workload_goes_to_the_agent_whose_device_has_the_properties() -> None:
+def test_a_workload_is_placed_on_the_agent_whose_device_has_the_properties() -> None:
     scenario = DeviceScenario("n1", "n2")
     scenario.sees("n1", CAM, shared=False, properties={"VENDOR": "other"})
     scenario.sees("n2", "cam-a19705", shared=False, properties={"VENDOR": "acme"})
     resources = [{"name": "cam", "quantity": 1, "where": {"VENDOR": "acme"}}]
     scenario.add("web", agent="", placement={}, resources=resources)
-    scenario.add("none", agent="", placement={}, resources=[{**resources[0], "where": {"VENDOR": "nobody"}}])
+    scenario.add("none", agent="", placement={}, resources=[{**resources[0], "where": {"VENDOR": "unknown"}}])
     assert scenario.brokers() == {"none": "", "web": "n2"}
-    assert scenario.why("", "none").endswith("no agent has enough free devices for 1 x akri.sh/cam with VENDOR=nobody")
+    assert scenario.why("", "none").endswith("no agent has enough free devices for 1 x akri.sh/cam with VENDOR=unknown")
 
 
 def test_the_state_of_a_running_workload_names_its_device_that_is_offline() -> None:
@@ -830,7 +834,7 @@ def test_the_state_of_a_running_workload_names_its_device_that_is_offline() -> N
     assert scenario.why("n1", "web") == "Running: "
 
 
-def test_a_broker_goes_with_its_device_though_its_claim_keeps_the_device_visible() -> None:
+def test_a_broker_is_removed_with_its_device_although_its_claim_keeps_the_device_visible() -> None:
     """[utest->akri~broker-removed-with-device~1]"""
     scenario = DeviceScenario("n1", **a_broker("perNode"))
     usage, owner = {f"{CAM}-0": "C:0:n1"}, f"{CAM}-broker.0.n1"

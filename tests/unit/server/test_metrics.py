@@ -1,4 +1,4 @@
-"""What the server counts, seen through the messages of a scenario."""
+"""The metrics of the server after the messages of a scenario."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_updates_are_counted_by_result_and_timed() -> None:
     assert times.sum == 1.0
 
 
-def test_requests_without_an_answer_are_forgotten_at_a_limit() -> None:
+def test_requests_without_an_answer_are_removed_at_a_limit() -> None:
     metrics = ServerMetrics(Clock())
     for number in range(MAX_UNANSWERED + 5):
         metrics.handling(update(a_state(), str(number)))

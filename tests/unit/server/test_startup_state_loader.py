@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         assert str(path) in caught.value.reason
 
 
-def test_a_manifest_that_makes_no_sense_is_told_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_reported_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
     path = tmp_path / "my state.yaml"
     path.write_text("apiVersion: v1\nworkloads: [a]\n")
     with pytest.raises(StartupFailed) as failure:

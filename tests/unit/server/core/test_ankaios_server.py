@@ -1,4 +1,4 @@
-"""What each message means: who is told what, in which order."""
+"""The effects of each message: the receivers, the contents and their order."""
 
 from typing import NoReturn
 
@@ -63,20 +63,20 @@ def test_the_first_agent_gets_its_workloads_and_no_states() -> None:
         assert added.workload.HasField(part), part
 
 
-def test_an_agent_without_workloads_is_greeted_all_the_same() -> None:
+def test_an_agent_without_workloads_is_greeted() -> None:
     assert effects_as_lines(Scenario().hello("n1")) == ["n1: hello +[]"]
     scenario = Scenario()
     scenario.update(a_state({"idle": a_form("")}))
-    assert effects_as_lines(scenario.hello(""))[-1] == ": hello +[]", "nobody gets what is not scheduled"
+    assert effects_as_lines(scenario.hello(""))[-1] == ": hello +[]", "workloads that are not scheduled are not sent"
 
 
-def test_a_newly_connected_agent_learns_the_states_of_the_others_first() -> None:
+def test_a_newly_connected_agent_receives_the_states_of_the_others_first() -> None:
     """[utest->swdd~server-informs-a-newly-connected-agent-workload-states~1]"""
     scenario = two_agents()
     assert effects_as_lines(scenario.hello("n1")) == ["n1: states [db.n2=Running(Ok)]", "n1: hello +[web]"]
 
 
-def test_a_connected_agent_is_known_with_its_tags() -> None:
+def test_a_connected_agent_is_stored_with_its_tags() -> None:
     """[utest->swdd~server-stores-newly-connected-agent~2]"""
     scenario = two_agents()
     assert scenario.get("agents") == {"agents": {"n1": {"tags": {"zone": "front"}}, "n2": {}}}
@@ -96,13 +96,13 @@ def test_reported_states_are_kept_and_forwarded() -> None:
     assert scenario.get("workloadStates.n1") == {"workloadStates": {"n1": {"web": {H: state}}}}
 
 
-def test_a_removed_workload_leaves_the_states_and_is_forwarded_as_removed() -> None:
+def test_a_removed_workload_is_deleted_from_the_states_and_forwarded_as_removed() -> None:
     scenario = two_agents()
     assert effects_as_lines(scenario.report("n1", {web(): REMOVED})) == ["all: states [web.n1=Removed]"]
     assert list(scenario.get("workloadStates")["workloadStates"]) == ["n2"]
 
 
-def test_a_removed_workload_is_forgotten_by_the_delete_conditions() -> None:
+def test_the_delete_conditions_of_a_removed_workload_are_deleted() -> None:
     """[utest->swdd~server-cleans-up-state~1]
     [utest->swdd~server-removes-obsolete-delete-graph-entires~1]
     """
@@ -153,7 +153,7 @@ def test_a_delete_waits_for_dependents_after_an_update_that_never_started() -> N
         workload_state_to_pb(DB, SUCCEEDED_OK),
     ],
 )
-def test_a_state_that_says_nothing_or_speaks_for_others_is_dropped_alone(wrong: base.WorkloadState) -> None:
+def test_an_empty_state_or_one_of_another_agent_is_dropped_and_others_are_kept(wrong: base.WorkloadState) -> None:
     scenario = two_agents()
     states = [wrong, workload_state_to_pb(web(), SUCCEEDED_OK)]
     effects = scenario.from_agent("n1", updateWorkloadState=grpc.UpdateWorkloadState(workloadStates=states))
@@ -173,7 +173,7 @@ def test_the_load_of_known_agents_is_kept() -> None:
     assert scenario.get("agents.n1.status") == {"agents": {"n1": {"status": {"cpuUsage": 0, "freeMemory": 0}}}}
 
 
-def test_a_lost_agent_is_forgotten_and_its_workloads_are_disconnected() -> None:
+def test_a_lost_agent_is_removed_and_its_workloads_are_disconnected() -> None:
     """[utest->swdd~server-removes-disconnected-agents-from-state~2]
     [utest->swdd~server-set-workload-state-on-disconnect~1]
     [utest->swdd~server-distribute-workload-state-on-disconnect~1]
@@ -186,14 +186,14 @@ def test_a_lost_agent_is_forgotten_and_its_workloads_are_disconnected() -> None:
     assert scenario.get("workloadStates.n1") == {"workloadStates": {"n1": {"web": {H: state}}}}
 
 
-def test_the_end_of_an_agent_without_workloads_or_without_name_is_quiet() -> None:
+def test_the_disconnection_of_an_agent_without_workloads_or_name_sends_nothing() -> None:
     scenario = Scenario()
     scenario.hello("n1")
     assert scenario.gone("n1") == []
     assert scenario.gone("never seen") == []
 
 
-def test_everything_for_an_agent_is_told_when_it_comes_back() -> None:
+def test_an_agent_receives_all_changes_when_it_reconnects() -> None:
     scenario = two_agents()
     scenario.gone("n1")
     scenario.update(a_state({"new": a_form("n1")}), "desiredState.workloads.new")
@@ -203,7 +203,7 @@ def test_everything_for_an_agent_is_told_when_it_comes_back() -> None:
 @pytest.mark.parametrize(
     "odd", [{}, {"goodbye": grpc.Goodbye()}, {"commanderHello": grpc.CommanderHello(protocolVersion="1.0.0")}]
 )
-def test_messages_that_mean_nothing_here_are_ignored(odd: dict[str, object]) -> None:
+def test_messages_without_a_meaning_for_the_server_are_ignored(odd: dict[str, object]) -> None:
     scenario = two_agents()
     before = scenario.get()
     assert scenario.from_agent("n1", **odd) == []
@@ -221,7 +221,7 @@ def test_the_desired_state_is_answered_as_it_was_written() -> None:
     assert workloads["web"]["runtimeConfig"] == "{{a}}"
 
 
-def test_a_workload_may_ask_and_update_like_a_command_line() -> None:
+def test_a_workload_may_send_the_same_requests_as_the_command_line() -> None:
     """[utest->swdd~server-provides-update-desired-state-interface~1]"""
     scenario = two_agents()
     request_id = "n1@web@my@id"
@@ -248,7 +248,7 @@ def test_a_request_without_content_is_answered_with_an_error() -> None:
     assert the_response(Scenario().ask("r")).requestId == "cli-conn-1@r"
 
 
-def test_requests_that_must_be_kept_need_an_id_that_tells_for_whom() -> None:
+def test_requests_that_are_stored_need_an_id_with_the_requester() -> None:
     scenario = two_agents()
     for content in (
         {"completeStateRequest": base.CompleteStateRequest(subscribeForEvents=True)},
@@ -305,7 +305,7 @@ def test_an_update_without_changed_workloads_is_answered_before_its_events() -> 
     ]
 
 
-def test_who_cancels_gets_no_more_events() -> None:
+def test_a_cancelled_subscription_gets_no_more_events() -> None:
     """[utest->swdd~server-removes-event-subscription~1]"""
     scenario = two_agents()
     scenario.subscribe()
@@ -316,7 +316,7 @@ def test_who_cancels_gets_no_more_events() -> None:
     assert unknown.WhichOneof("ResponseContent") == "eventsCancelAccepted"
 
 
-def test_a_command_line_that_is_gone_gets_no_more_events() -> None:
+def test_a_disconnected_command_line_gets_no_more_events() -> None:
     """[utest->swdd~server-removes-event-subscription-for-disconnected-cli~1]"""
     scenario = two_agents()
     scenario.subscribe()
@@ -332,7 +332,7 @@ def test_the_same_id_again_replaces_the_masks_of_a_subscription() -> None:
     assert events_of(scenario.hello("n3")) == []
 
 
-def test_a_new_agent_is_an_event() -> None:
+def test_a_new_agent_causes_an_event() -> None:
     """[utest->swdd~server-sends-event-for-newly-connected-agent~1]"""
     scenario = Scenario()
     scenario.subscribe("agents")
@@ -341,7 +341,7 @@ def test_a_new_agent_is_an_event() -> None:
     assert state == {"agents": {"n1": {"tags": {"a": "b"}}}}
 
 
-def test_a_lost_agent_is_told_before_its_own_subscriptions_end() -> None:
+def test_a_lost_agent_causes_an_event_before_its_own_subscriptions_end() -> None:
     """[utest->swdd~server-sends-events-for-disconnected-agent~1]"""
     scenario = two_agents()
     scenario.subscribe("agents", "workloadStates.*.*.*.state")
@@ -357,7 +357,7 @@ def test_a_lost_agent_is_told_before_its_own_subscriptions_end() -> None:
     assert [line for line in effects_as_lines(scenario.hello("n1")) if "n1@web@e" in line] == []
 
 
-def test_the_load_of_an_agent_is_an_event() -> None:
+def test_the_load_of_an_agent_causes_an_event() -> None:
     """[utest->swdd~server-sends-event-for-updated-agent-resource-availability~1]"""
     scenario = two_agents()
     scenario.subscribe("agents")
@@ -366,7 +366,7 @@ def test_the_load_of_an_agent_is_an_event() -> None:
     assert altered(scenario.load("n1", 2, 100)) is None
 
 
-def test_initial_states_are_an_event() -> None:
+def test_initial_states_cause_an_event() -> None:
     """[utest->swdd~server-sends-event-for-initial-workload-states~1]"""
     scenario = two_agents()
     scenario.subscribe("workloadStates")
@@ -374,7 +374,7 @@ def test_initial_states_are_an_event() -> None:
     assert altered(effects) == (["workloadStates.n1.new"], [], [])
 
 
-def test_reported_states_are_an_event() -> None:
+def test_reported_states_cause_an_event() -> None:
     """[utest->swdd~server-sends-event-for-updated-workload-states~1]"""
     scenario = two_agents()
     scenario.subscribe("workloadStates.n1")
@@ -385,7 +385,7 @@ def test_reported_states_are_an_event() -> None:
     ]
 
 
-def test_removed_states_are_an_event() -> None:
+def test_removed_states_cause_an_event() -> None:
     """Not an event for each state: the original lists the path of the removed entry, see docs/differences.md.
 
     [utest->swdd~server-sends-event-for-removed-workload-states~1]
@@ -406,14 +406,14 @@ def test_a_removed_workload_gets_no_more_events() -> None:
     assert not any("n1@web@e" in line for line in effects_as_lines(scenario.hello("n3")))
 
 
-def test_changed_tags_of_agents_are_an_event() -> None:
+def test_changed_tags_of_agents_cause_an_event() -> None:
     scenario = two_agents()
     scenario.subscribe("agents")
     effects = scenario.update({"agents": {"n2": {"tags": {"k": "v"}}}}, "agents.n2.tags")
     assert altered(effects) == (["agents.n2.tags"], [], [])
 
 
-def test_masks_that_are_no_masks_subscribe_to_nothing() -> None:
+def test_invalid_masks_subscribe_to_nothing() -> None:
     scenario = two_agents()
     answer = the_response(scenario.subscribe("agents", ""))
     assert answer.completeStateResponse.completeState == base.CompleteState()
@@ -421,7 +421,7 @@ def test_masks_that_are_no_masks_subscribe_to_nothing() -> None:
     assert events_of(scenario.hello("n3")) == []
 
 
-def test_one_requester_cannot_keep_more_open_than_is_good_for_the_others() -> None:
+def test_the_number_of_open_requests_of_one_requester_is_limited() -> None:
     scenario = two_agents()
     for number in range(MAX_OPEN_REQUESTS):
         assert the_response(scenario.subscribe("agents", request_id=str(number))).HasField("completeStateResponse")
@@ -431,7 +431,7 @@ def test_one_requester_cannot_keep_more_open_than_is_good_for_the_others() -> No
     assert the_response(scenario.subscribe("agents", connection="cli-conn-2")).HasField("completeStateResponse")
 
 
-def test_one_subscription_cannot_watch_more_than_is_good_for_the_others() -> None:
+def test_the_number_of_masks_of_one_subscription_is_limited() -> None:
     masks = [f"agents.n{number}" for number in range(1001)]
     text = "cannot subscribe: 1001 field masks are more than the limit of 1000"
     assert error_of(Scenario().subscribe(*masks)) == text
@@ -441,7 +441,7 @@ def test_one_subscription_cannot_watch_more_than_is_good_for_the_others() -> Non
 # --- logs -------------------------------------------------------------------------------------------------------------
 
 
-def test_logs_of_workloads_that_are_to_run_are_asked_of_their_agents() -> None:
+def test_logs_of_desired_workloads_are_requested_from_their_agents() -> None:
     """[utest->swdd~server-handles-logs-request-message~1]"""
     scenario = two_agents()
     other_config = InstanceName("web", "another-id", "n1")
@@ -471,14 +471,14 @@ def test_a_logs_request_is_sent_to_an_agent_that_connects_later() -> None:
     assert not any("logs" in line for line in effects_as_lines(scenario.hello("n2")))
 
 
-def test_unset_wishes_of_a_logs_request_stay_unset() -> None:
+def test_unset_options_of_a_logs_request_stay_unset() -> None:
     first = two_agents().ask_logs([web()])[0]
     assert isinstance(first, ToAgent)
     asked = first.message.logsRequest.logsRequest
     assert not any(asked.HasField(field) for field in ("follow", "tail", "since", "until"))
 
 
-def test_logs_of_unknown_workloads_are_accepted_for_nobody() -> None:
+def test_a_logs_request_for_unknown_workloads_accepts_no_workloads() -> None:
     """[utest->swdd~server-handles-logs-request-message~1]"""
     scenario = two_agents()
     assert effects_as_lines(scenario.ask_logs([InstanceName("x", "y", "n1")])) == ["cli-conn-1@l: logs accepted []"]
@@ -512,7 +512,7 @@ def test_a_cancelled_campaign_is_cancelled_everywhere() -> None:
     assert scenario.goodbye() == []
 
 
-def test_a_command_line_that_is_gone_reads_no_logs() -> None:
+def test_a_disconnected_command_line_receives_no_logs() -> None:
     """[utest->swdd~server-cancels-log-campaign-for-disconnected-cli~1]"""
     scenario = two_agents()
     scenario.ask_logs([web()])
@@ -527,7 +527,7 @@ def workload_reads_logs(scenario: Scenario, reader: InstanceName, provider: Inst
     return request_id
 
 
-def test_a_lost_agent_neither_reads_nor_gives_logs() -> None:
+def test_a_lost_agent_neither_receives_nor_provides_logs() -> None:
     """[utest->swdd~server-handles-log-campaign-for-disconnected-agent~1]"""
     scenario = two_agents()
     reading = workload_reads_logs(scenario, web(), DB)
@@ -542,7 +542,7 @@ def test_a_lost_agent_neither_reads_nor_gives_logs() -> None:
 @pytest.mark.parametrize(
     "new", [a_state({"db": a_form("n2")}), a_state({"web": a_form(config="x"), "db": a_form("n2")})]
 )
-def test_a_deleted_or_changed_workload_reads_no_logs(new: dict[str, object]) -> None:
+def test_a_deleted_or_changed_workload_receives_no_logs(new: dict[str, object]) -> None:
     """[utest->swdd~server-cancels-log-campaign-for-deleted-workloads~1]"""
     scenario = two_agents()
     reading = workload_reads_logs(scenario, web(), DB)
@@ -556,7 +556,7 @@ def test_a_deleted_or_changed_workload_reads_no_logs(new: dict[str, object]) -> 
 
 
 def hooked() -> tuple[Scenario, grpc.UpdateWorkload]:
-    """A server with hooks that are looking at an update which adds web to n1."""
+    """A server whose hooks check an update that adds web to n1."""
     scenario = Scenario(has_hooks=True)
     scenario.hello("n1")
     scenario.hello("n2")
@@ -573,14 +573,14 @@ def finish(scenario: Scenario, outcome: grpc.UpdateWorkload | HookVeto | None) -
     return effects_as_lines(effects)
 
 
-def test_an_update_is_taken_over_when_the_hooks_leave_it_alone() -> None:
+def test_an_update_that_hooks_do_not_change_is_accepted() -> None:
     scenario, update = hooked()
     assert [added.instanceName.workloadName for added in update.addedWorkloads] == ["web"]
     assert scenario.get("desiredState.workloads") == {"desiredState": {"apiVersion": "v1", "workloads": {}}}
     assert finish(scenario, None) == ["n1: update +[web] -[]", "cli-conn-1@u: success +[web.n1] -[]"]
 
 
-def test_what_hooks_write_is_what_agents_and_the_effective_state_get() -> None:
+def test_agents_and_the_effective_state_get_the_output_of_hooks() -> None:
     scenario, update = hooked()
     update.addedWorkloads[0].instanceName.agentName = "n2"
     update.addedWorkloads[0].workload.agent = "n2"
@@ -605,7 +605,7 @@ def test_an_addition_that_a_hook_drops_is_desired_but_not_effective() -> None:
     assert state["workloadStates"] == {}
 
 
-def test_a_deletion_that_a_hook_drops_leaves_what_was_effective() -> None:
+def test_a_deletion_that_a_hook_drops_leaves_the_effective_workload() -> None:
     scenario, _ = hooked()
     finish(scenario, None)
     scenario.update(a_state({"web": a_form(config="changed")}))
@@ -621,7 +621,7 @@ def test_the_same_manifest_again_is_not_shown_to_hooks_again() -> None:
     assert effects_as_lines(scenario.update(a_state({"web": a_form()}))) == ["cli-conn-1@u: success +[] -[]"]
 
 
-def test_a_veto_is_told_and_changes_nothing() -> None:
+def test_a_rejection_by_a_hook_is_reported_and_changes_nothing() -> None:
     scenario, _ = hooked()
     before = scenario.get()
     assert finish(scenario, HookVeto("guard", "no")) == [
@@ -640,7 +640,7 @@ def test_a_veto_is_told_and_changes_nothing() -> None:
         (grpc.AddedWorkload(instanceName=instance_name_to_pb(web())), "missing field `agent`"),
     ],
 )
-def test_what_hooks_write_must_be_workloads(added: grpc.AddedWorkload, reason: str) -> None:
+def test_the_output_of_hooks_must_be_workloads(added: grpc.AddedWorkload, reason: str) -> None:
     scenario, _ = hooked()
     before = scenario.get()
     (line,) = finish(scenario, grpc.UpdateWorkload(addedWorkloads=[added]))
@@ -656,7 +656,7 @@ def broken(*_: object, **__: object) -> NoReturn:
     raise ValueError("a bug")
 
 
-def test_who_asked_is_told_of_an_internal_error() -> None:
+def test_an_internal_error_is_reported_to_the_requester() -> None:
     scenario = Scenario()
     request = base.Request(requestId="cli-conn-1@7")
     from_client, from_agent = FromClient("cli-conn-1", request), FromAgent("n1", grpc.ToServer(request=request))
@@ -669,13 +669,13 @@ def test_an_agent_whose_hello_failed_has_to_connect_again() -> None:
     assert effects_as_lines(Scenario().server.recover(hello, "a bug")) == ["drop n1: a bug"]
 
 
-def test_an_internal_error_about_something_nobody_waits_for_is_told_to_nobody() -> None:
+def test_an_internal_error_without_a_requester_is_reported_to_no_client() -> None:
     server = Scenario().server
     for message in (AgentGone("n1"), ClientGone("cli-conn-1"), SecondPassed(), FromAgent("n1", grpc.ToServer())):
         assert server.recover(message, "a bug") == []
 
 
-def test_an_internal_error_after_the_hooks_is_told_and_the_next_update_has_its_turn(
+def test_an_internal_error_after_the_hooks_is_reported_and_the_next_update_is_handled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scenario, _ = hooked()
@@ -701,7 +701,7 @@ def test_an_update_that_cannot_be_shown_to_the_hooks_blocks_no_other(monkeypatch
     assert isinstance(effect, RunHooks)
 
 
-def test_a_waiting_update_that_fails_is_told_and_the_next_one_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_update_that_fails_is_reported_and_the_next_one_is_handled(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, _ = hooked()
     for name in ("db", "mq"):
         scenario.update(a_state({name: a_form()}))
@@ -719,7 +719,7 @@ def test_without_a_waiting_update_there_is_no_next_one() -> None:
     assert Scenario().server.handle(NextChange()) == []
 
 
-def test_after_an_internal_error_events_are_right_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_internal_error_events_are_correct_again(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = Scenario()
     scenario.hello("n1")
     scenario.subscribe("desiredState.workloads")
@@ -735,7 +735,7 @@ def test_after_an_internal_error_events_are_right_again(monkeypatch: pytest.Monk
     )
 
 
-def test_while_hooks_look_at_one_update_others_wait_and_everything_else_goes_on() -> None:
+def test_while_hooks_check_one_update_other_updates_wait_and_other_messages_are_handled() -> None:
     scenario, _ = hooked()
     assert scenario.update(a_state({"db": a_form("n2")}), "desiredState.workloads.db", request_id="second") == []
     assert scenario.update({}, "desiredState.workloads.web", request_id="third") == []
@@ -757,7 +757,7 @@ def test_not_more_updates_wait_for_hooks_than_can_be_kept() -> None:
     assert error_of(scenario.update(a_state())) == "Update rejected: 'too many updates are waiting, try again later'"
 
 
-def test_a_state_at_the_start_is_taken_over_with_what_hooks_write() -> None:
+def test_a_startup_state_is_accepted_with_the_changes_of_hooks() -> None:
     scenario = Scenario(has_hooks=True)
     prepared = scenario.server.prepare_start({"apiVersion": "v1", "workloads": {"web": a_form("n1")}})
     assert list(prepared.changes.added) == ["web"]

@@ -133,7 +133,7 @@ def test_a_change_that_a_hook_rejected_is_part_of_the_answer_until_a_change_is_a
     assert all(kind != "rejected" for _, kind, _ in why(scenario, "web"))
 
 
-def test_a_lack_of_memory_is_named() -> None:
+def test_an_out_of_memory_failure_is_named() -> None:
     scenario = a_scenario({"web": a_form()}, web=exited(137))
     last = scenario.server.state.records.last_of(instance("web"))
     assert last is not None
@@ -145,7 +145,7 @@ def test_a_lack_of_memory_is_named() -> None:
     assert why(scenario, "web") == [("web", "restart", f"starts again; before that it failed: {text}")]
 
 
-def test_a_workload_that_is_gone_is_explained_by_its_last_state() -> None:
+def test_a_removed_workload_is_explained_by_its_last_state() -> None:
     scenario = a_scenario({"web": a_form()}, web=exited(1))
     scenario.report("n1", {instance("web"): REMOVED})
     assert why(scenario, "web") == [("web", "unknown", "has no state yet")]
@@ -185,8 +185,8 @@ def test_an_unknown_workload_is_an_error() -> None:
     assert error_of(a_scenario({}).ask("w", whyRequest=base.WhyRequest(workload="x"))) == "unknown workload 'x'"
 
 
-def test_dependencies_that_lead_in_a_circle_end() -> None:
-    """Cycles are rejected, but states may be anything."""
+def test_dependencies_with_a_cycle_end_the_chain() -> None:
+    """Cycles are rejected, but a received state may contain one."""
     scenario = a_scenario({"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()})
     scenario.report("n1", {instance("web"): PENDING_WAITING_TO_START})
     assert [cause[0] for cause in why(scenario, "web")] == ["web", "db"]
@@ -222,7 +222,7 @@ def test_the_time_of_the_agent_is_used_and_selects_records() -> None:
     assert records_of(scenario, sinceMs=5_000) == []
 
 
-def test_an_agent_with_records_is_asked_for_those_that_the_server_missed() -> None:
+def test_an_agent_with_records_is_requested_to_send_those_that_the_server_missed() -> None:
     scenario = a_scenario({"web": a_form()})
     record = StateRecord(instance("web"), 7_000, exited(1))
     hello = grpc.AgentHello(agentName="n1", protocolVersion="1.0.0", records=True)

@@ -122,7 +122,7 @@ def test_a_workload_is_stopped_after_its_dependents() -> None:
         ),
     ],
 )
-def test_a_plan_says_what_a_workload_would_wait_for(form: Form, reason: str) -> None:
+def test_a_plan_names_what_a_workload_would_wait_for(form: Form, reason: str) -> None:
     (workload,) = plan(a_scenario({}), a_state({"web": form})).workloads
     assert list(workload.waitsFor) == [reason]
 
@@ -173,7 +173,7 @@ def test_a_veto_of_a_hook_rejects_the_plan() -> None:
     assert "not today" in response.rejection
 
 
-def test_an_update_waits_while_hooks_look_at_a_plan() -> None:
+def test_an_update_waits_while_hooks_check_a_plan() -> None:
     scenario = Scenario(has_hooks=True)
     scenario.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
     assert scenario.update(a_state({})) == []
@@ -183,7 +183,7 @@ def test_an_update_waits_while_hooks_look_at_a_plan() -> None:
     assert success_of(scenario.server.handle(NextChange())) == ([], [])
 
 
-def test_a_workload_sees_only_what_it_may_read() -> None:
+def test_a_workload_receives_only_what_it_may_read() -> None:
     rules = [{"type": "StateRule", "operation": "Write", "filterMasks": ["desiredState"]}]
     scenario = a_scenario({"asking": a_form(controlInterfaceAccess={"allowRules": rules})})
     request = plan_request(a_state({"web": a_form(dependencies={"asking": "ADD_COND_RUNNING"})}), WEB_MASK)

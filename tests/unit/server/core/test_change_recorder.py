@@ -30,7 +30,7 @@ def test_an_entry_that_is_what_it_was_is_no_change() -> None:
     assert recorder.finish() == {}
 
 
-def test_a_map_that_comes_or_goes_is_the_change() -> None:
+def test_an_added_or_removed_map_is_the_change() -> None:
     tree: dict[str, Any] = {"old": {"a": "1"}}
     recorder = ChangeRecorder(tree)
     recorder.start()
@@ -58,7 +58,7 @@ steps = st.lists(st.tuples(keys, keys, keys, st.none() | st.text(max_size=1)), m
 
 
 def _put(tree: Tree, agent: str, workload: str, instance: str, value: str | None) -> None:
-    """Maps without entries vanish, like those of workload states."""
+    """Maps without entries are removed, like those of workload states."""
     if value is not None:
         tree.setdefault(agent, {}).setdefault(workload, {})[instance] = value
         return

@@ -59,7 +59,7 @@ def test_the_indent_of_a_line_can_be_kept(template: str, key: str, result: str) 
     assert rendered(template, {"cfg": key}).form["runtimeConfig"] == result
 
 
-def test_agent_and_files_are_rendered_and_the_references_are_gone() -> None:
+def test_agent_and_files_are_rendered_and_the_references_are_removed() -> None:
     """[utest->swdd~config-renderer-renders-workload-configuration~2]"""
     files = [{"mountPoint": "/{{a}}", "data": "on {{a}}"}, {"mountPoint": "/b", "binaryData": "{{b}}"}]
     workload = rendered(aliases={"a": "agent", "b": "b64"}, agent="{{a}}", files=files, tags={"t": "{{a}}"})
@@ -96,16 +96,16 @@ def test_only_aliases_are_seen_not_the_keys() -> None:
         ({"files": [{"mountPoint": "/m", "data": "a\nb: {{tls}}"}]}, "files with mount point /m"),
     ],
 )
-def test_a_missing_variable_is_told_with_its_field_and_place(parts: dict[str, Any], field: str) -> None:
+def test_a_missing_variable_is_reported_with_its_field_and_position(parts: dict[str, Any], field: str) -> None:
     assert fault(**parts) == (
         f"Failed to render field '{field}': 'Error rendering \"Unnamed template\" line 2, col 4: "
         'Failed to access variable in strict mode Some("tls")\''
     )
 
 
-def test_a_broken_template_is_told_with_its_field() -> None:
+def test_an_invalid_template_is_reported_with_its_field() -> None:
     assert fault("{{#if port}}").startswith("Failed to render field 'runtimeConfig': '")
 
 
-def test_a_text_too_long_to_be_kept_is_rendered_all_the_same() -> None:
+def test_a_text_too_long_for_the_cache_is_rendered() -> None:
     assert rendered("x" * 20_000 + "{{port}}").form["runtimeConfig"].endswith("x8080")

@@ -22,7 +22,7 @@ MAX_RATIO = 1.2
 
 @pytest.fixture(autouse=True)
 def few_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Witnesses receive the states of all agents when they connect; they are others than the agent that is counted."""
+    """Witnesses receive the states of all agents when they connect; the agent that is counted is no witness."""
     monkeypatch.setattr(StateInterests.__init__, "__defaults__", (2,))
 
 
@@ -36,7 +36,7 @@ def executed_instructions(action: Callable[[Scenario], object], scenario: Scenar
         return trace
 
     before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # Python 3.12 counts instructions only if a frame wants it before `settrace`
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 counts instructions only if this is set before `settrace`
     sys.settrace(trace)
     try:
         action(scenario)
@@ -46,7 +46,7 @@ def executed_instructions(action: Callable[[Scenario], object], scenario: Scenar
 
 
 def hello(scenario: Scenario, agent: str, *, devices: bool) -> None:
-    """As the agents of this project announce themselves."""
+    """The hello of an agent of this project."""
     content = grpc.AgentHello(
         agentName=agent,
         protocolVersion="1.0.0",

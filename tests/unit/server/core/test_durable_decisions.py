@@ -1,4 +1,4 @@
-"""What a server stores, and how another one continues with it."""
+"""What a server stores, and how another server continues with it."""
 
 from typing import Any
 
@@ -160,7 +160,7 @@ def test_the_result_of_mutating_hooks_is_stored() -> None:
     assert not [key for key in second.entries if key.kind == "hooked"]
 
 
-def test_tags_of_a_request_survive_a_restart_until_the_agent_is_configured_anew() -> None:
+def test_requested_tags_are_kept_after_a_restart_until_the_agent_has_a_new_configuration() -> None:
     first = StoredScenario()
     first.hello("n1", {"zone": "a"})
     first.change({"agents": {"n1": {"tags": {"zone": "b"}}}}, "agents.n1.tags")
@@ -268,7 +268,7 @@ def test_old_revisions_are_dropped_while_nothing_changes() -> None:
     assert scenario.server.decide(SecondPassed(), 1e9).change == StateChange((), None, (1,))
 
 
-def test_an_internal_error_after_a_change_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_after_a_change_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = StoredScenario()
     with monkeypatch.context() as patch:
         patch.setattr(scenario.server._devices, "desired_changed", lambda *_: 1 / 0)

@@ -1,4 +1,4 @@
-"""History, rollback and conditional updates, as an `AnkaiosServer` answers them."""
+"""The answers of an `AnkaiosServer` to requests for history, rollback and conditional updates."""
 
 import json
 from typing import Any
@@ -83,7 +83,7 @@ def test_a_rollback_restores_the_desired_state_as_a_new_revision() -> None:
     assert "configs" not in scenario.desired()
 
 
-def test_a_rollback_of_one_workload_leaves_the_others() -> None:
+def test_a_rollback_of_one_workload_does_not_change_the_others() -> None:
     scenario = RevisionScenario()
     scenario.roll_back(2, "web")
     assert scenario.desired()["workloads"]["web"]["runtimeConfig"] == a_form()["runtimeConfig"]

@@ -1,4 +1,4 @@
-"""Whatever protobuf can say: the server answers or ignores it, and goes on."""
+"""The server answers or ignores any message that protobuf can express, and continues."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_any_request_is_answered_or_ignored(requests: list[base.Request]) -> Non
 
 @SETTINGS
 @given(st.lists(filled(grpc.ToServer), min_size=1, max_size=4))
-def test_anything_an_agent_says_is_survived(messages: list[grpc.ToServer]) -> None:
+def test_the_server_continues_after_any_message_of_an_agent(messages: list[grpc.ToServer]) -> None:
     scenario = a_scenario()
     for message in messages:
         scenario.server.handle(FromAgent("n1", message))

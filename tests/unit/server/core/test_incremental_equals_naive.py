@@ -1,7 +1,7 @@
-"""The server computes only what changes. Here it is compared with a model that computes everything anew each time.
+"""The server computes only what changes. Here it is compared with a model that computes everything again each time.
 
-The model knows nothing of drafts, indexes, recorders and selections: it copies the whole state, applies masks to the
-copy, parses, renders and checks all of it, and compares whole states to find out what agents and subscribers are told.
+The model has no drafts, indexes, recorders and selections: it copies the whole state, applies masks to the
+copy, parses, renders and checks all of it, and compares whole states to find out what agents and subscribers receive.
 """
 
 import copy
@@ -80,7 +80,7 @@ def _has_cycle(workloads: dict[str, Form]) -> bool:
 
 
 class Model:
-    """Everything anew, every time."""
+    """Computes everything again for every message."""
 
     def __init__(self) -> None:
         self.desired: Form = {"apiVersion": "v1", "workloads": {}}
@@ -259,14 +259,14 @@ steps = st.one_of(
 
 
 def _as_sent(state: Form) -> Form:
-    """What arrives: empty collections are not there."""
+    """The state as the server receives it: without empty collections."""
     return COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(state))
 
 
-def _play(scenario: Scenario, model: Model, step: tuple[Any, ...]) -> list[Effect]:
+def _apply_step(scenario: Scenario, model: Model, step: tuple[Any, ...]) -> list[Effect]:
     match step:
         case ("update", new, given_masks):
-            return _play_update(scenario, model, new, given_masks)
+            return _apply_update(scenario, model, new, given_masks)
         case ("hello", agent, tags):
             model.hello(agent, tags)
             return scenario.hello(agent, tags)
@@ -283,7 +283,7 @@ def _play(scenario: Scenario, model: Model, step: tuple[Any, ...]) -> list[Effec
     return []
 
 
-def _play_update(scenario: Scenario, model: Model, new: Form, given_masks: list[str]) -> list[Effect]:
+def _apply_update(scenario: Scenario, model: Model, new: Form, given_masks: list[str]) -> list[Effect]:
     effects = scenario.update(new, *given_masks)
     sent = _as_sent(new)
     if not given_masks and "agents" in new and "agents" in sent:
@@ -313,13 +313,13 @@ def _texts(paths: dict[Path, None]) -> list[str]:
 
 def _check_events(effects: list[Effect], old: Form, new: Form) -> None:
     expected = _expected_events(old, new)
-    told = [
+    receivers = [
         response.requestId.partition("@")[2]
         for response in responses(effects)
         if response.completeStateResponse.HasField("alteredFields")
     ]
-    assert set(told) == set(expected)
-    for subscriber, (added, updated, removed, state) in zip(told, events_of(effects), strict=True):
+    assert set(receivers) == set(expected)
+    for subscriber, (added, updated, removed, state) in zip(receivers, events_of(effects), strict=True):
         altered = expected[subscriber]
         assert (added, updated, removed) == (_texts(altered.added), _texts(altered.updated), _texts(altered.removed))
         for path in (*altered.added, *altered.updated):
@@ -336,7 +336,7 @@ def test_any_scenario_has_the_state_and_events_of_a_computation_from_scratch(
         scenario.subscribe(*mask_texts, request_id=request_id, connection="cli-conn-2")
     for step in scenario_steps:
         before = model.tree()
-        effects = _play(scenario, model, step)
+        effects = _apply_step(scenario, model, step)
         after = model.tree()
         assert scenario.server.state.tree == after
         _check_events(effects, before, after)

@@ -1,4 +1,4 @@
-"""Workloads that run more than once: which instances there are, and how an `AnkaiosServer` keeps them running."""
+"""Workloads with several instances: which instances exist, and how an `AnkaiosServer` keeps them running."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_a_placement_that_contradicts_itself_is_rejected(form: dict[str, Any], r
 
 
 class ReplicaScenario(Scenario):
-    """The server has learned where its workloads are. Agents are original ones, which know nothing of devices."""
+    """The settle time is over. The agents are those of Eclipse Ankaios, without device support."""
 
     def __init__(self, *agents: str) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class ReplicaScenario(Scenario):
         return {name: form["agent"] for name, form in workloads.items()}
 
 
-def test_replicas_run_on_agents_that_know_nothing_of_them() -> None:
+def test_replicas_run_on_agents_without_replica_support() -> None:
     """They receive ordinary workloads; the desired state has what the user wrote."""
     scenario = ReplicaScenario("n1", "n2")
     effects = scenario.want(replicas=3, spread=True)
@@ -97,7 +97,7 @@ def test_replicas_run_on_agents_that_know_nothing_of_them() -> None:
     assert {name for agent in states.values() for name in agent} == {"web-0", "web-1", "web-2"}
 
 
-def test_changing_the_number_leaves_the_others_alone() -> None:
+def test_changing_the_number_does_not_change_the_other_instances() -> None:
     scenario = ReplicaScenario("n1")
     scenario.want(replicas=2)
     grown = effects_as_lines(scenario.want(replicas=3))
@@ -144,7 +144,7 @@ def test_replicas_wait_for_an_agent_with_the_tags() -> None:
     assert "n2: hello +[web-0]" in effects_as_lines(scenario.hello("n2", {"zone": "a"}))
 
 
-def test_every_agent_has_an_instance_as_agents_come_and_go() -> None:
+def test_every_agent_has_an_instance_while_agents_connect_and_disconnect() -> None:
     scenario = ReplicaScenario("n1")
     assert "n1: update +[web-n1] -[]" in effects_as_lines(scenario.want(everyAgent=True))
     assert "n2: hello +[web-n2]" in effects_as_lines(scenario.hello("n2"))
@@ -177,7 +177,7 @@ def test_an_instance_follows_the_tags_of_the_agent() -> None:
     assert "n1: update +[] -[web-n1]" in effects_as_lines(scenario.update(tagged, "agents.n1.tags"))
 
 
-def test_an_agent_gets_its_instance_although_a_hook_is_busy_when_it_connects() -> None:
+def test_an_agent_gets_its_instance_although_a_hook_runs_when_it_connects() -> None:
     scenario = Scenario(has_hooks=True)
     prepared = scenario.server.prepare_start(
         a_state({"web": a_form("", placement={"everyAgent": True})})["desiredState"]

@@ -98,7 +98,7 @@ def test_the_broker_of_a_device_configuration_is_checked_like_a_workload() -> No
     assert "the broker of device configuration 'camera'" in text
 
 
-def test_a_workload_that_the_server_does_not_know_can_give_no_rights() -> None:
+def test_an_unknown_workload_can_grant_no_rights() -> None:
     granted = a_form(controlInterfaceAccess=access(rule("Read", "desiredState")))
     done = write(a_scenario(), {"workloads": {"new": granted}}, "desiredState.workloads.new", requester="n1@gone@1")
     assert "Access denied" in error_of(done)

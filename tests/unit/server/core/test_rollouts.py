@@ -36,7 +36,7 @@ WEB, WEB2 = InstanceName.of("web", "n1", CONFIG), InstanceName.of("web", "n1", N
 
 
 class RolloutScenario(Scenario):
-    """The clock stands still until `passes`."""
+    """The clock does not advance until `passes` is called."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -61,7 +61,7 @@ class RolloutScenario(Scenario):
         return self.decide(message)
 
     def decide(self, message: ServerMessage) -> list[Effect]:
-        """Handle the message and what follows from it, and keep the entries that a store would keep."""
+        """Handle the message and its consequences, and keep the entries that a store would keep."""
         decision = self.server.decide(message, self.now)
         if decision.change is not None:
             self.entries |= {entry.key: entry.after for entry in decision.change.entries}
@@ -163,7 +163,7 @@ def test_a_failure_that_is_followed_by_a_restart_is_waited_for() -> None:
     assert scenario.status()[0] == "settling"
 
 
-def test_a_workload_that_dies_during_the_settle_time_restores_the_previous_state() -> None:
+def test_a_workload_that_fails_during_the_settle_time_restores_the_previous_state() -> None:
     scenario = updating(restartPolicy="ALWAYS")
     replaced(scenario, RUNNING_OK)
     scenario.passes(3)
@@ -280,7 +280,7 @@ def test_a_change_that_changes_no_workload_makes_no_rollout() -> None:
     assert not response.UpdateStateSuccess.HasField("rollout")
 
 
-def test_hooks_are_not_asked_when_the_previous_state_is_restored() -> None:
+def test_hooks_do_not_run_when_the_previous_state_is_restored() -> None:
     scenario = RolloutScenario(has_hooks=True)
     scenario.hello("n1")
     (shown,) = scenario.update(a_state({"web": a_form()}))
@@ -381,7 +381,7 @@ def test_a_previous_state_that_another_change_has_made_impossible_is_reported() 
     assert scenario.config_of("web") == NEW
 
 
-def test_a_deleted_workload_has_to_be_gone() -> None:
+def test_a_deleted_workload_is_ready_when_it_is_removed() -> None:
     scenario = RolloutScenario()
     scenario.hello("n1")
     scenario.update(a_state({"web": a_form()}))
@@ -394,7 +394,7 @@ def test_a_deleted_workload_has_to_be_gone() -> None:
     assert scenario.status() == ("restoring", "not ready within 3 s: workload 'web' is not removed")
 
 
-def test_a_workload_whose_state_is_gone_is_not_ready() -> None:
+def test_a_workload_without_a_state_is_not_ready() -> None:
     scenario = updating()
     scenario.report("n1", {WEB: REMOVED, WEB2: REMOVED})
     scenario.passes(60)

@@ -1,4 +1,4 @@
-"""States of workloads that exist nowhere disappear when their agent is back."""
+"""States of workloads that do not exist any more are removed when their agent reconnects."""
 
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.pb import grpc_api_pb2 as grpc
@@ -33,12 +33,12 @@ def has_row(scenario: Scenario) -> bool:
 
 def test_a_state_disappears_when_the_agent_has_listed_what_it_has() -> None:
     scenario = a_scenario_with_a_workload_deleted_while_its_agent_was_away()
-    asked = hello_of_ours(scenario)
-    assert any("tellWorkloads" in line for line in effects_as_lines(asked)), effects_as_lines(asked)
+    effects = hello_of_ours(scenario)
+    assert any("tellWorkloads" in line for line in effects_as_lines(effects)), effects_as_lines(effects)
     assert has_row(scenario)
-    told = known(scenario)
+    effects = known(scenario)
     assert not has_row(scenario)
-    assert any("Removed" in line for line in effects_as_lines(told)), effects_as_lines(told)
+    assert any("Removed" in line for line in effects_as_lines(effects)), effects_as_lines(effects)
 
 
 def test_a_workload_that_the_agent_still_has_keeps_its_state_until_the_agent_reports_it() -> None:
@@ -68,7 +68,7 @@ def test_an_agent_without_a_list_gets_ten_seconds_to_report() -> None:
     assert not has_row(scenario)
 
 
-def test_the_seconds_of_an_agent_that_has_gone_again_do_not_count() -> None:
+def test_the_time_limit_does_not_apply_to_an_agent_that_disconnected_again() -> None:
     scenario = a_scenario_with_a_workload_deleted_while_its_agent_was_away()
     scenario.hello("n1")
     scenario.gone("n1")

@@ -1,4 +1,4 @@
-"""Agents that want only the states that they need receive exactly these, before the message that needs them."""
+"""Agents that request only the states that they need receive exactly these, before the message that needs them."""
 
 import pytest
 
@@ -115,7 +115,7 @@ def test_a_reconnected_agent_receives_the_states_again() -> None:
     assert messages_to("n1", hello_of_ours(scenario)) == ["updateWorkloadState db", "serverHello"]
 
 
-def test_a_witness_receives_all_states_and_its_place_becomes_free_when_it_leaves() -> None:
+def test_a_witness_receives_all_states_and_is_replaced_when_it_disconnects() -> None:
     scenario = a_scenario()
     assert messages_to("n1", hello_of_ours(scenario)) == ["updateWorkloadState db other", "serverHello"]
     assert messages_to("n3", hello_of_ours(scenario, "n3")) == ["serverHello"]

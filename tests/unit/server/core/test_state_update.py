@@ -1,4 +1,4 @@
-"""The pipeline of an update: what is refused and with which words, what changes, and what agents are told."""
+"""The steps of an update: which updates are rejected and why, what changes, and what agents receive."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def test_a_workload_missing_in_the_new_state_is_deleted() -> None:
     }
 
 
-def test_a_config_that_nobody_uses_changes_no_workload() -> None:
+def test_an_unused_config_changes_no_workload() -> None:
     """[utest->swdd~server-state-updates-state-on-unmodified-workloads~1]"""
     scenario = a_scenario()
     assert success_of(scenario.update(partial(configs={"lvl": "y", "z": "z"}), "desiredState.configs.lvl")) == ([], [])
@@ -98,11 +98,11 @@ def test_refused_updates_of_the_worked_examples_change_nothing(mask: str, new: d
     assert success_of(scenario.update({}, "desiredState.workloads.web")) == ([], [WEB_N1])
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- rejections -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ["", "v2", "v1.0"])
-def test_a_wrong_api_version_is_told_without_prefix(version: str) -> None:
+def test_a_wrong_api_version_is_reported_without_prefix(version: str) -> None:
     """[utest->swdd~update-desired-state-with-invalid-version~1]
     [utest->swdd~update-desired-state-with-missing-version~1]
     """
@@ -151,7 +151,7 @@ def test_the_deprecated_api_version_is_kept_in_both_states() -> None:
          "Update rejected: 'workload dependency 'a' is part of a cycle.'"),
     ],
 )  # fmt: skip
-def test_a_state_that_breaks_a_rule_is_refused_with_its_words(new: dict[str, Any], text: str) -> None:
+def test_a_state_that_breaks_a_rule_is_rejected_with_the_message_of_the_rule(new: dict[str, Any], text: str) -> None:
     """[utest->swdd~server-state-rejects-state-with-cyclic-dependencies~1]
     [utest->swdd~server-state-triggers-validation-of-workload-fields~1]
     """
@@ -169,7 +169,7 @@ def test_a_config_that_is_still_used_cannot_be_removed() -> None:
     assert success_of(scenario.update({}, "desiredState.configs.k", "desiredState.workloads.web"))[1]
 
 
-def test_a_cycle_through_what_was_there_before_is_found_and_named_as_if_all_was_new() -> None:
+def test_a_cycle_through_existing_workloads_is_reported_like_a_cycle_of_new_ones() -> None:
     scenario = Scenario()
     scenario.update(a_state({"a": a_form(dependencies={"b": "ADD_COND_RUNNING"}), "b": a_form()}))
     closing = a_form(dependencies={"a": "ADD_COND_RUNNING"})
@@ -179,7 +179,7 @@ def test_a_cycle_through_what_was_there_before_is_found_and_named_as_if_all_was_
     assert "'a' is part of a cycle" in error_of(scenario.update(both))
 
 
-def test_dependencies_on_workloads_that_are_not_there_are_fine() -> None:
+def test_dependencies_on_missing_workloads_are_accepted() -> None:
     """[utest->swdd~cycle-detection-ignores-non-existing-workloads~1]"""
     scenario = Scenario()
     assert success_of(scenario.update(a_state({"a": a_form(dependencies={"later": "ADD_COND_RUNNING"})})))[0]
@@ -209,7 +209,7 @@ def test_a_changed_config_changes_the_workloads_that_use_it_and_only_them() -> N
     }
 
 
-def test_another_way_to_write_the_same_workload_is_no_change() -> None:
+def test_a_different_notation_of_the_same_workload_is_no_change() -> None:
     """[utest->swdd~server-state-updates-state-on-unmodified-workloads~1]"""
     scenario = Scenario()
     scenario.update(a_state({"web": a_form(config="{{a}}", configs={"a": "k"})}, configs={"k": "1", "k2": "1"}))
@@ -242,7 +242,7 @@ def test_every_field_counts_as_a_change_even_if_the_name_stays(part: dict[str, A
     assert success_of(scenario.update(a_state({"web": {**a_form(), **part}}))) == ([WEB_N1], [WEB_N1])
 
 
-def test_white_space_around_the_runtime_config_makes_no_other_workload() -> None:
+def test_white_space_around_the_runtime_config_does_not_change_the_workload() -> None:
     scenario = Scenario()
     assert success_of(scenario.update(a_state({"web": a_form(config="\n image: alpine:3 \n")}))) == ([WEB_N1], [])
     assert success_of(scenario.update(a_state({"web": a_form()}), "desiredState.workloads.web")) == ([], [])
@@ -273,7 +273,7 @@ def test_an_instance_that_has_a_state_keeps_it() -> None:
     assert scenario.server.state.workload_states.get(web()) == RUNNING_OK
 
 
-def test_a_changed_workload_whose_agent_is_away_keeps_its_state_if_its_name_stays() -> None:
+def test_a_changed_workload_of_a_disconnected_agent_keeps_its_state_if_its_name_stays() -> None:
     scenario = Scenario()
     scenario.update(a_state({"web": a_form(), "idle": a_form(agent="")}))
     effects = scenario.update(a_state({"web": a_form(tags={"a": "b"}), "idle": a_form(agent="", tags={"a": "b"})}))
@@ -281,7 +281,7 @@ def test_a_changed_workload_whose_agent_is_away_keeps_its_state_if_its_name_stay
     assert scenario.server.state.workload_states.get(web()) == PENDING_INITIAL
 
 
-def test_workloads_that_nobody_started_are_removed_by_the_server() -> None:
+def test_workloads_that_were_never_started_are_removed_by_the_server() -> None:
     """[utest->swdd~server-handles-not-started-deleted-workloads~1]"""
     scenario = Scenario()
     scenario.update(a_state({"web": a_form(), "idle": a_form(agent="")}))
@@ -292,7 +292,7 @@ def test_workloads_that_nobody_started_are_removed_by_the_server() -> None:
     assert scenario.get("workloadStates") == {"workloadStates": {}}
 
 
-def test_a_workload_that_was_started_waits_for_its_agent_even_if_that_is_away() -> None:
+def test_a_started_workload_waits_for_its_agent_even_if_the_agent_is_disconnected() -> None:
     """[utest->swdd~server-handles-not-started-deleted-workloads~1]"""
     scenario = a_scenario()
     scenario.report("n1", {web(): RUNNING_OK})
@@ -308,7 +308,7 @@ def test_a_workload_of_a_connected_agent_is_deleted_by_it_even_if_it_did_not_rep
     ]
 
 
-# --- what agents are told ---------------------------------------------------------------------------------------------
+# --- what agents receive ----------------------------------------------------------------------------------------------
 
 
 def test_each_connected_agent_gets_one_message_with_its_part() -> None:
@@ -332,7 +332,7 @@ def test_each_connected_agent_gets_one_message_with_its_part() -> None:
     ]
 
 
-def test_a_deleted_workload_carries_who_must_end_first() -> None:
+def test_a_deleted_workload_names_the_dependents_that_must_end_before_it() -> None:
     """[utest->swdd~server-state-adds-delete-conditions-to-deleted-workload~1]
     [utest->swdd~server-state-stores-delete-condition~1]
     """
@@ -343,7 +343,7 @@ def test_a_deleted_workload_carries_who_must_end_first() -> None:
     assert effects_as_lines(scenario.update(a_state()))[0] == "n1: update +[] -[db['web'], init, web]"
 
 
-def test_a_workload_that_nobody_started_makes_nobody_wait() -> None:
+def test_a_workload_that_was_never_started_delays_no_deletion() -> None:
     scenario = Scenario()
     scenario.hello("n1")
     scenario.update(a_state({"web": a_form("away", dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}))

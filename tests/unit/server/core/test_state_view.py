@@ -43,7 +43,7 @@ def test_maps_that_are_optional_are_in_the_state_only_while_they_have_entries() 
     assert "deviceInstances" not in state.tree
 
 
-def test_an_empty_server_answers_with_empty_parts_that_are_there() -> None:
+def test_an_empty_server_answers_with_empty_parts() -> None:
     """[utest->swdd~server-starts-without-startup-config~1]"""
     assert Scenario().get() == {
         "desiredState": {"apiVersion": "v1", "workloads": {}},
@@ -126,7 +126,7 @@ def test_the_state_of_a_workload_that_is_not_scheduled_is_found_under_the_empty_
     assert scenario.get("workloadStates..web.*.state") == expected
 
 
-def test_masks_that_lead_nowhere_are_ignored() -> None:
+def test_masks_without_a_match_are_ignored() -> None:
     scenario = a_scenario()
     for nowhere in ("unknown", "workloadStates.n9", "agents.n1.tags.zone.more", "desiredState..", "a" + ".a" * 9999):
         assert scenario.get(nowhere, "agents.n1.tags") | {"desiredState": 0} == {
@@ -140,7 +140,7 @@ def test_an_empty_mask_is_no_mask_and_the_answer_is_empty() -> None:
     assert a_scenario().get("desiredState", "") == {}
 
 
-def test_unchanged_workloads_are_answered_from_what_was_made_before_and_changed_ones_are_not() -> None:
+def test_unchanged_workloads_are_answered_from_the_cache_and_changed_ones_are_not() -> None:
     scenario = a_scenario()
     view = StateView(scenario.server.state.tree)
     first, second, third = base.CompleteState(), base.CompleteState(), base.CompleteState()
