@@ -113,14 +113,16 @@ async def test_each_interface_has_two_fifos(interface: ControlInterface) -> None
     assert sorted(path.name for path in interface.folder.iterdir() if path.is_fifo()) == ["input", "output"]
 
 
-async def test_a_closed_interface_leaves_nothing_behind(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
+async def test_a_closed_interface_leaves_no_files(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
     interface = agent.interface(tmp_path / "c", tasks)
     (tmp_path / "c/left by the workload").write_text("x")
     await interface.close()
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
+async def test_the_fifos_stay_after_the_end_of_the_agent_if_it_keeps_them(
+    agent: Agent, tasks: Supervisor, tmp_path: Path
+) -> None:
     first = agent.interface(tmp_path / "c", tasks)
     inode = (tmp_path / "c/input").stat().st_ino
     await first.close(keep_fifos=True)
@@ -149,7 +151,7 @@ async def test_a_hello_to_an_ending_agent_is_answered_by_the_next_agent(
     await second.close()
 
 
-async def test_a_conversation(interface: ControlInterface, agent: Agent) -> None:
+async def test_requests_and_responses_of_one_session(interface: ControlInterface, agent: Agent) -> None:
     """[utest->swdd~agent-listens-for-requests-from-pipe~1]
     [utest->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
     [utest->swdd~agent-forward-responses-to-control-interface-pipe~1]
@@ -183,7 +185,7 @@ async def test_a_workload_that_writes_more_than_a_pipe_holds_is_read(interface: 
         assert len(agent.requests[0].completeStateRequest.fieldMask) == 20_000
 
 
-async def test_every_hello_is_greeted_also_that_of_a_restarted_workload(interface: ControlInterface) -> None:
+async def test_every_hello_is_accepted_also_that_of_a_restarted_workload(interface: ControlInterface) -> None:
     for _ in range(3):
         with a_workload_at(interface) as pipes:
             pipes.hello()
@@ -191,7 +193,9 @@ async def test_every_hello_is_greeted_also_that_of_a_restarted_workload(interfac
         await asyncio.sleep(0.02)
 
 
-async def test_a_wrong_beginning_ends_the_conversation_for_good(interface: ControlInterface, agent: Agent) -> None:
+async def test_a_session_that_does_not_begin_with_a_hello_ends_permanently(
+    interface: ControlInterface, agent: Agent
+) -> None:
     with a_workload_at(interface) as pipes:
         pipes.ask("1", "desiredState")
         assert (await pipes.hear()).connectionClosed.reason == "Initial Hello missing!"
@@ -217,7 +221,7 @@ async def test_garbage_after_the_hello_is_skipped(interface: ControlInterface, a
         assert await agent.got(1) == ["nav@1"]
 
 
-async def test_requests_may_come_in_pieces_while_responses_go_out(interface: ControlInterface, agent: Agent) -> None:
+async def test_requests_may_arrive_in_parts_while_responses_are_sent(interface: ControlInterface, agent: Agent) -> None:
     """A response that arrives while a request is partly read does not discard the read part."""
     request = ToAnkaios()
     request.request.requestId = "1"
@@ -235,7 +239,7 @@ async def test_requests_may_come_in_pieces_while_responses_go_out(interface: Con
             await pipes.hear()
 
 
-async def test_the_session_survives_that_the_workload_closes_and_reopens_its_pipe(
+async def test_the_session_continues_after_the_workload_closes_and_reopens_its_pipe(
     interface: ControlInterface, agent: Agent
 ) -> None:
     with a_workload_at(interface) as pipes:
@@ -262,7 +266,7 @@ async def test_responses_wait_until_the_workload_has_sent_a_hello(interface: Con
         assert (await pipes.hear()).response.requestId == "early"
 
 
-async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
+async def test_a_workload_that_does_not_read_uses_little_memory_and_loses_its_logs(
     interface: ControlInterface, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[utest->swdd~agent-handles-control-interface-input-pipe-not-read~1]"""
@@ -289,7 +293,7 @@ async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
             pass
 
 
-async def test_an_agent_that_takes_no_requests_blocks_only_the_requesting_workload(
+async def test_an_agent_that_forwards_no_requests_blocks_only_the_requesting_workload(
     interface: ControlInterface, agent: Agent
 ) -> None:
     agent.takes.clear()
@@ -335,7 +339,7 @@ async def test_a_workload_that_sends_faster_than_it_reads_is_slowed_down(
         assert [(await pipes.hear()).response.requestId for _ in range(50)] == [str(number) for number in range(50)]
 
 
-async def test_a_flood_of_requests_leaves_time_for_others(interface: ControlInterface) -> None:
+async def test_many_requests_do_not_block_other_tasks(interface: ControlInterface) -> None:
     with a_workload_at(interface) as pipes:
         pipes.hello()
         await pipes.hear()
@@ -354,7 +358,7 @@ async def _flood(pipes: Pipes) -> None:
             await pipes.hear()
 
 
-async def test_a_workload_that_breaks_its_own_fifo_hurts_only_itself(interface: ControlInterface) -> None:
+async def test_a_workload_that_breaks_its_own_fifo_affects_only_itself(interface: ControlInterface) -> None:
     with a_workload_at(interface) as pipes:
         pipes.hello()
         await pipes.hear()

@@ -52,7 +52,7 @@ class Server:
     """Assigns workloads and stores reported states, as the real server does."""
 
     wanted: dict[str, WorkloadSpec] = field(default_factory=dict)
-    told: dict[InstanceName, ExecutionState] = field(default_factory=dict)
+    reported: dict[InstanceName, ExecutionState] = field(default_factory=dict)
     number: int = 0
 
     def new_spec(self, name: str, *, same_id: bool) -> WorkloadSpec:
@@ -65,14 +65,14 @@ class Server:
         policy = RestartPolicy.ON_FAILURE
         return a_workload(name, "A", config=f"image: {self.number}", dependencies=dependencies, restart_policy=policy)
 
-    def hear(self, scenario: AgentScenario) -> None:
+    def read_states(self, scenario: AgentScenario) -> None:
         while (message := scenario.outbox._queue.take()) is not None:
             for state in message.updateWorkloadState.workloadStates:
                 name, execution = workload_state_from_pb(state)
                 if execution.state == "Removed":
-                    self.told.pop(name, None)
+                    self.reported.pop(name, None)
                 else:
-                    self.told[name] = execution
+                    self.reported[name] = execution
 
 
 STEPS = st.lists(
@@ -111,7 +111,7 @@ def step(kind: str, name: str, server: Server, scenario: AgentScenario) -> None:
         case "stuck":
             podman.fail_next("delete", RuntimeFailed("busy"))
         case "bug" if isinstance(podman, TidyRuntime):
-            # Each name is a place in which an internal error can be injected.
+            # Each name is a function in which an internal error can be injected.
             match name:
                 case "a":
                     podman.fail_next("create", BUG)
@@ -128,10 +128,10 @@ def step(kind: str, name: str, server: Server, scenario: AgentScenario) -> None:
 async def settle(server: Server, scenario: AgentScenario) -> None:
     for _ in range(60):
         await asyncio.sleep(0)
-        server.hear(scenario)
+        server.read_states(scenario)
 
 
-async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
+async def run_agent(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
     async with an_agent(base=folder, made_by=TidyRuntime, expects_bugs=True) as scenario:
         scenario.runtimes["podman"].__dict__.update(runtime.__dict__)
         scenario.manager.handle(server_hello(*server.wanted.values()))
@@ -142,17 +142,17 @@ async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Serve
             else:
                 await asyncio.sleep(0)
         await settle(server, scenario)
-        await make_up(server, scenario)
+        await check_convergence(server, scenario)
         runtime.__dict__.update(scenario.podman.__dict__)
         runtime.checkers.clear()
 
 
-async def make_up(server: Server, scenario: AgentScenario) -> None:
+async def check_convergence(server: Server, scenario: AgentScenario) -> None:
     """Without faults, a running agent converges; ended workloads stay as they are.
 
     An update of `b` waits until `c` stops, which a new session does not request.
     """
-    mend(scenario.podman)
+    remove_faults(scenario.podman)
     await settle(server, scenario)
     check_wanted(["a"], server, scenario)
     step("reconnect", "", server, scenario)
@@ -160,7 +160,7 @@ async def make_up(server: Server, scenario: AgentScenario) -> None:
     check_wanted(["a", "b"], server, scenario)
 
 
-def mend(runtime: FakeRuntime) -> None:
+def remove_faults(runtime: FakeRuntime) -> None:
     runtime._fail_next.clear()
     runtime.__dict__.update(late_bugs=0, blind=0)
 
@@ -170,13 +170,13 @@ def check_wanted(names: list[str], server: Server, scenario: AgentScenario) -> N
         wanted = [server.wanted[name].instance_name] if name in server.wanted else []
         found = [each.instance_name for each in scenario.podman.workloads.values()]
         assert [instance for instance in found if instance.workload == name] == wanted
-        assert [instance for instance in server.told if instance.workload == name] == wanted
+        assert [instance for instance in server.reported if instance.workload == name] == wanted
 
 
-async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    """A last agent without faults."""
-    mend(runtime)
-    server.told.clear()
+async def run_last_agent(runtime: FakeRuntime, server: Server, folder: Path) -> None:
+    """Start an agent without faults after the others."""
+    remove_faults(runtime)
+    server.reported.clear()
     async with an_agent(base=folder, made_by=TidyRuntime) as scenario:
         scenario.podman.__dict__.update(runtime.__dict__)
         scenario.manager.handle(server_hello(*server.wanted.values()))
@@ -192,22 +192,22 @@ def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     free_to_wait = {name for name in wanted if name.workload == "c" and not b_runs}
     assert wanted - free_to_wait <= set(found) <= wanted
     assert len(set(found)) == len(found)
-    assert set(server.told) == wanted
+    assert set(server.reported) == wanted
     for name in wanted - free_to_wait:
-        assert server.told[name] == (SUCCEEDED_OK if name in finished else RUNNING_OK)
+        assert server.reported[name] == (SUCCEEDED_OK if name in finished else RUNNING_OK)
     assert {path.name for path in (folder / "A_io").iterdir()} <= {"records"}
 
 
 @examples(40)
 @given(st.lists(STEPS, min_size=1, max_size=3))
-def test_in_the_end_exactly_what_is_wanted_runs(lives: list[list[tuple[str, str]]]) -> None:
+def test_after_any_faults_exactly_the_desired_workloads_run(processes: list[list[tuple[str, str]]]) -> None:
     """Each list of steps is one agent process; containers outlive it."""
 
     async def scenario(folder: Path) -> None:
         runtime, server = FakeRuntime("podman"), Server()
-        for steps in lives:
-            await life(steps, runtime, server, folder)
-        await heal(runtime, server, folder)
+        for steps in processes:
+            await run_agent(steps, runtime, server, folder)
+        await run_last_agent(runtime, server, folder)
         check(runtime, server, folder)
 
     with tempfile.TemporaryDirectory() as directory:

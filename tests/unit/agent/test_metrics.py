@@ -115,7 +115,7 @@ def test_the_number_of_known_instances_is_bounded() -> None:
     assert len(scenario.metrics._instances) == MAX_INSTANCES
 
 
-def test_a_state_that_is_none_is_ignored() -> None:
+def test_an_unset_state_is_ignored() -> None:
     scenario = Scenario()
     scenario.metrics.sent(ToServer(updateWorkloadState=UpdateWorkloadState(workloadStates=[{}])))
     assert scenario.metrics.workloads.read() == {}

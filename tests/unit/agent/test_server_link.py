@@ -18,7 +18,7 @@ def test_the_pause_doubles_from_20_milliseconds_to_a_second(failures: int, pause
     assert reconnect_pause(failures) == pytest.approx(pause)
 
 
-def test_the_hello_announces_that_only_states_of_dependencies_are_wanted() -> None:
+def test_the_hello_requests_only_the_states_of_dependencies() -> None:
     assert agent_hello("agent_A", {}, ["podman"], devices=True).agentHello.dependencyStatesOnly
 
 

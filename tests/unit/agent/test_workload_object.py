@@ -33,7 +33,7 @@ async def test_the_folder_of_an_instance_is_closed_to_others() -> None:
     before = os.umask(0)
     try:
         async with an_agent() as a:
-            await a.server_says(server_hello(NAV))
+            await a.handle(server_hello(NAV))
             folder, interface = a.folder.of(NAV.instance_name), interface_of(a)
             modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, interface, interface / "input")]
             assert modes == [0o700, 0o755, 0o700]
@@ -47,7 +47,7 @@ async def test_fifos_that_the_workload_replaced_are_created_again_with_its_next_
 ) -> None:
     (tmp_path / "victim").write_text("precious")
     async with an_agent() as a:
-        await a.server_says(server_hello(NAV))
+        await a.handle(server_hello(NAV))
         place = interface_of(a) / "input"
         place.unlink()
         match trap:
@@ -68,7 +68,7 @@ async def test_fifos_that_the_workload_replaced_are_created_again_with_its_next_
 
 async def test_unchanged_fifos_are_kept() -> None:
     async with an_agent() as a:
-        await a.server_says(server_hello(NAV))
+        await a.handle(server_hello(NAV))
         before = (interface_of(a) / "input").stat().st_ino
         await restart(a)
         assert (interface_of(a) / "input").stat().st_ino == before
@@ -86,7 +86,7 @@ async def test_a_subscription_is_sent_to_each_server_until_its_workload_is_delet
     subscription = CompleteStateRequest(fieldMask=["desiredState"], subscribeForEvents=True)
     request = ToAnkaios(request=Request(requestId="1", completeStateRequest=subscription))
     async with an_agent() as a:
-        await a.server_says(server_hello(NAV))
+        await a.handle(server_hello(NAV))
         pipes = Pipes(interface_of(a))
         pipes.hello()
         await pipes.hear()
@@ -97,6 +97,6 @@ async def test_a_subscription_is_sent_to_each_server_until_its_workload_is_delet
         a.manager.handle(FromServer(response=accepted))
         assert await repeated_requests(a, NAV) == ["nav@1"]
         assert await repeated_requests(a, NAV) == ["nav@1"]
-        await a.server_says(update_workload(deleted={NAV.instance_name: {}}))
+        await a.handle(update_workload(deleted={NAV.instance_name: {}}))
         assert await repeated_requests(a, NAV) == []
         pipes.close()

@@ -12,7 +12,7 @@ def test_a_known_frame() -> None:
 
 
 @given(st.lists(st.binary(max_size=400)), st.data())
-def test_frames_come_back_however_they_are_cut(bodies: list[bytes], data: st.DataObject) -> None:
+def test_frames_do_not_depend_on_how_the_input_is_cut(bodies: list[bytes], data: st.DataObject) -> None:
     """[utest->swdd~agent-uses-length-delimited-protobuf-for-pipes~1]"""
     stream = b"".join(map(encode, bodies))
     decoder, found = FrameDecoder(), []
@@ -39,7 +39,7 @@ def test_an_endless_prefix_is_garbage(length: int, eaten: int) -> None:
     assert found == [Garbage("the length prefix is too long")]
 
 
-def test_a_prefix_of_ten_bytes_is_one() -> None:
+def test_a_prefix_of_ten_bytes_is_valid() -> None:
     assert FrameDecoder().feed(b"\x82" + b"\x80" * 8 + b"\x00" + b"ok") == [b"ok"]
 
 
@@ -47,7 +47,7 @@ def test_an_empty_message_is_a_message() -> None:
     assert FrameDecoder().feed(b"\x00") == [b""]
 
 
-def test_what_a_writer_left_unfinished_is_forgotten() -> None:
+def test_an_unfinished_frame_of_a_writer_is_discarded() -> None:
     decoder = FrameDecoder(limit=10)
     assert decoder.feed(encode(b"unfinished")[:4]) == []
     decoder.reset()
@@ -70,5 +70,5 @@ def test_the_last_frame_is_found_also_if_the_beginning_of_the_stream_is_missing(
     assert body in list(possible_last_frames(rest + encode(body), 64))
 
 
-def test_only_so_much_is_looked_at() -> None:
+def test_the_search_is_limited() -> None:
     assert list(possible_last_frames(encode(b"x" * 100), 64)) == []

@@ -58,7 +58,7 @@ def test_checks_begin_when_the_workload_runs_and_once_only() -> None:
     assert effects == [Report(NAME, running(STARTING, "note, not healthy yet"))]
 
 
-def test_a_workload_without_checks_is_reported_as_ever() -> None:
+def test_a_workload_without_checks_is_reported_without_health() -> None:
     plain = Workload(a_workload(), runtime_id="c1", turn=1, watching=True)
     _, effects = reduce(plain, StateSeen(1, RUNNING_OK))
     assert effects == [Report(plain.name, RUNNING_OK)]
@@ -121,7 +121,7 @@ def test_a_workload_that_ends_before_its_restart_follows_its_restart_policy() ->
     assert reduce(w, RetryDue(1)) == (w, [])
 
 
-def test_an_unhealthy_workload_can_be_stopped_for_good() -> None:
+def test_an_unhealthy_workload_can_be_stopped_permanently() -> None:
     w, effects = reduce(a_running_one(OnUnhealthy.STOP), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [
         Report(NAME, running(UNHEALTHY, WHY)),
