@@ -61,7 +61,7 @@ class PlacedNode(Node):
             self.loop.do(self.process.manager.connected)
 
     def kill(self) -> None:
-        """The agent forgets what it was sent; its containers run on."""
+        """The agent loses its assigned workloads; its containers continue to run."""
         self.wanted = {owner: needs for owner, needs in self.wanted.items() if owner in self.containers}
         self.reported = {}
         super().kill()
@@ -108,7 +108,7 @@ class PlacedNode(Node):
         return (request.name, request.quantity) if request is not None else ("", 0)
 
     def report(self) -> bool:
-        """Send the states that changed. Returns whether there are some."""
+        """Send the states that changed. Returns whether any did."""
         if not (self.connected and self.is_greeted):
             return False
         states = {owner: self._state(owner) for owner in self.process.workloads}
@@ -146,7 +146,7 @@ class PlacementAgreement(AgentsMachine):
     # --- the server ---
 
     def start_server(self) -> None:
-        """With the startup manifest."""
+        """The server starts with the startup manifest."""
         self.scenario = Scenario()
         state = {"apiVersion": "v1", "workloads": self.workloads, "deviceConfigurations": CONFIGURATIONS}
         success_of(self.scenario.update({"desiredState": state}, "desiredState"))
@@ -200,7 +200,7 @@ class PlacementAgreement(AgentsMachine):
         success_of(effects)
         self.perform(effects)
 
-    # --- what may happen ---
+    # --- steps ---
 
     @rule(name=st.sampled_from(PLACED), configuration=st.sampled_from(["cam", "mic"]), quantity=st.integers(1, 2))
     def workload_is_wanted(self, name: str, configuration: str, quantity: int) -> None:
@@ -248,7 +248,7 @@ class PlacementAgreement(AgentsMachine):
 
     @rule(name=names, for_good=st.booleans())
     def node_loses_power(self, name: str, for_good: bool) -> None:
-        """The server gives up an agent that is away for long."""
+        """The server removes an agent that is disconnected for a long time."""
         self.connection_breaks(name)
         self.nodes[name].lose_power()
         if for_good:
@@ -261,7 +261,7 @@ class PlacementAgreement(AgentsMachine):
 
     @rule(really=st.booleans())
     def server_is_killed_and_starts_again(self, really: bool) -> None:
-        """Agents that are on connect in time."""
+        """Running agents connect in time."""
         if not really:
             return
         for node in self.nodes.values():
@@ -274,14 +274,14 @@ class PlacementAgreement(AgentsMachine):
     def time_passes(self, seconds: int) -> None:
         self.pass_time(seconds)
 
-    # --- what must always be so ---
+    # --- invariants after each step ---
 
     @invariant()
     def no_slot_has_two_users(self) -> None:
         used = Counter(slot for node in self.nodes.values() for slot in node.users())
         assert max(used.values(), default=1) == 1, used
 
-    # --- what must be so in the end ---
+    # --- invariants at the end ---
 
     def teardown(self) -> None:
         try:

@@ -42,7 +42,7 @@ def test_names_a_kubelet_refuses_are_refused(name: str) -> None:
         ([], [], 0, []),
     ],
 )
-def test_a_preference_counts_as_far_as_it_can(
+def test_a_preference_is_followed_as_far_as_possible(
     free: list[str], preferred: list[str], quantity: int, expected: list[str]
 ) -> None:
     assert pick_ids(free, preferred, quantity) == expected

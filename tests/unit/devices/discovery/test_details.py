@@ -1,4 +1,4 @@
-"""Details of a configuration: typed values, or a refusal with the reason and the place."""
+"""Details of a configuration: typed values, or an error with the reason and the position."""
 
 from contextlib import suppress
 from typing import Annotated, Literal
@@ -82,7 +82,7 @@ def test_details_that_are_not_a_mapping_are_refused(text: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(InvalidDetails):
         read_details("h", text, Content)
 

@@ -1,4 +1,4 @@
-"""Credentials for cameras: three ways to write them, the later wins."""
+"""Credentials for cameras: three notations, of which the later ones take precedence."""
 
 import json
 from contextlib import suppress
@@ -57,7 +57,7 @@ def test_a_camera_that_is_not_listed_gets_the_default_if_there_is_one() -> None:
     assert read_credentials({}).get(UUID) is None
 
 
-def test_the_later_way_of_writing_overrides_the_earlier() -> None:
+def test_single_properties_override_lists() -> None:
     properties = listed({"username": "first"}) | referenced({"username_ref": "u"})
     assert read_credentials(properties).get(UUID) == Credential("user")
     properties[f"username_{UUID.replace('-', '_')}"] = b"last"
@@ -86,7 +86,7 @@ def test_a_listed_property_that_does_not_exist_is_an_optional_one() -> None:
         (referenced({"username_ref": "none"}), "does not exist"),
     ],
 )
-def test_a_broken_entry_is_refused_by_name(properties: dict[str, bytes | None], words: str) -> None:
+def test_an_invalid_entry_is_rejected_with_its_name(properties: dict[str, bytes | None], words: str) -> None:
     with pytest.raises(InvalidDetails, match=words):
         read_credentials(properties)
 
