@@ -35,7 +35,7 @@ async def ids(cli: PodmanCli, **more: float) -> list[str]:
         await cli.close()
 
 
-async def test_the_connector_uses_the_listing_that_is_under_way(stand_in: StandIn) -> None:
+async def test_the_connector_uses_the_running_listing(stand_in: StandIn) -> None:
     stand_in.script("ps", do="print", stdout=json.dumps([a_container("c1")]))
     settings = settings_of(stand_in)
     early = EarlyListing(settings)
@@ -46,7 +46,7 @@ async def test_the_connector_uses_the_listing_that_is_under_way(stand_in: StandI
     assert record["environ"]["GOGC"] == "400"
 
 
-async def test_a_listing_is_as_old_as_its_question(stand_in: StandIn) -> None:
+async def test_the_age_of_a_listing_counts_from_its_request(stand_in: StandIn) -> None:
     settings = settings_of(stand_in)
     early = EarlyListing(settings)
     cli = PodmanCli(settings, early)

@@ -136,7 +136,7 @@ def test_devices_are_added_to_the_container_that_requested_them() -> None:
     assert pod["metadata"]["annotations"] == {"akri.sh/x": "1"}
 
 
-def test_a_request_without_container_goes_to_the_only_one() -> None:
+def test_a_request_without_container_is_for_the_only_one() -> None:
     grant = DeviceGrant(envs={"A": "b"}, annotations={"x": "y"})
     (deployment,) = documents(add_grants(DEPLOYMENT, [grant]))
     template = deployment["spec"]["template"]
@@ -202,7 +202,7 @@ block: |
 """
 
 
-def test_what_is_written_out_means_the_same_to_podman_as_what_was_read() -> None:
+def test_a_written_manifest_has_the_same_meaning_for_podman() -> None:
     """PyYAML reads YAML 1.1, as podman does."""
     written = dump_documents(load_documents(TRICKY), TRICKY)
     assert yaml.safe_load(written) == yaml.safe_load(TRICKY)
@@ -218,7 +218,7 @@ containers:
 """
 
 
-def test_merge_keys_mean_the_same_to_podman_as_before() -> None:
+def test_merge_keys_keep_their_meaning_for_podman() -> None:
     written = dump_documents(load_documents(MERGED), MERGED)
     assert yaml.safe_load(written) == yaml.safe_load(MERGED)
 
@@ -248,5 +248,5 @@ def test_words_that_are_quoted_stay_text_for_podman() -> None:
     assert yaml.safe_load(written) == {"command": ["yes", "0644", "12:30"]}
 
 
-def test_empty_documents_are_left_out() -> None:
+def test_empty_documents_are_removed() -> None:
     assert len(load_documents("---\n---\na: b\n---\n")) == 1
