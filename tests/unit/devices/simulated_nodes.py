@@ -1,7 +1,7 @@
 """Agents with the real device manager, where each step happens only when the test requests it.
 
-The clock does not advance, messages wait in queues, and the disk answers when the test permits it. A process that is killed
-when the test permits it. A killed process does sockets, files and time are replaced by fakes.
+The clock does not advance, messages wait in queues, and the disk answers when the test permits it. A killed process
+does nothing more: no message to the server, nothing on disk. Only sockets, files and time are replaced by fakes.
 """
 
 import asyncio
