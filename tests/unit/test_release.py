@@ -51,7 +51,7 @@ def test_the_first_release_of_an_empty_changelog() -> None:
     ("version", "notes", "reason"),
     [("1.0.0", ["x"], "already has a section for 1.0.0"), ("1.1.0", [], "nothing to release")],
 )
-def test_what_cannot_be_released_is_refused(version: str, notes: list[str], reason: str) -> None:
+def test_an_invalid_release_is_rejected(version: str, notes: list[str], reason: str) -> None:
     with pytest.raises(ReleaseError, match=reason):
         with_release(CHANGELOG, version, DAY, notes)
 

@@ -1,4 +1,4 @@
-"""Bounded channels: order, back pressure, endings."""
+"""Bounded channels: order, back pressure, and their end."""
 
 import asyncio
 

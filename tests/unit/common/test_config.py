@@ -85,7 +85,7 @@ def test_the_default_table_is_merged_for_the_cli(tmp_path: Path) -> None:
     assert table["quiet"] is True
 
 
-def test_of_keys_in_both_places_the_table_wins_for_certificates_and_the_top_for_the_rest(tmp_path: Path) -> None:
+def test_of_duplicate_keys_certificates_are_read_from_the_table_and_others_from_the_top(tmp_path: Path) -> None:
     path = a_file(
         tmp_path,
         "version = 'v1'\nca_pem = 'top'\ncrt_pem_content = 'top'\nkey_pem = 'top'\nserver_url = 'top'\n"
@@ -100,7 +100,7 @@ def test_of_keys_in_both_places_the_table_wins_for_certificates_and_the_top_for_
     ]
 
 
-def test_the_version_may_stand_in_the_default_table(tmp_path: Path) -> None:
+def test_the_version_may_be_in_the_default_table(tmp_path: Path) -> None:
     path = a_file(tmp_path, "[default]\nversion = 'v1'\nno_wait = true")
     assert load_config_file(path, [], default_table=True)["no_wait"] is True
 
@@ -110,7 +110,7 @@ def test_default_must_be_a_table(tmp_path: Path) -> None:
         load_config_file(a_file(tmp_path, "version = 'v1'\ndefault = 3"), [], default_table=True)
 
 
-def test_flag_wins_over_environment_over_file_over_default() -> None:
+def test_flags_override_the_environment_then_the_file_then_defaults() -> None:
     """[utest->swdd~server-loads-config-file~1]"""
     file, environ = {"url": "file"}, {"URL": "env"}
     assert choose("flag", "URL", file, "url", "default", environ=environ) == "flag"
@@ -191,7 +191,7 @@ def test_path_and_content_of_one_item_conflict(tmp_path: Path) -> None:
     assert failure.value.context == "Config file could not be parsed"
 
 
-def test_a_bad_pem_file_of_the_config_file_is_noticed_even_if_a_flag_replaces_it(tmp_path: Path) -> None:
+def test_an_invalid_pem_file_of_the_config_file_is_reported_even_if_a_flag_replaces_it(tmp_path: Path) -> None:
     good = a_pem(tmp_path, "good")
     with pytest.raises(StartupFailed, match="cannot read ca_pem '/missing'") as failure:
         load_pem_material({"ca_pem": str(good)}, "ANK", {"ca_pem": "/missing"}, environ={})

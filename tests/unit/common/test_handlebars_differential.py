@@ -1,4 +1,4 @@
-"""Our engine against the one it follows: handlebars-rust 6.4.4, through the Python bindings `handlebarrz`.
+"""Our engine compared with its reference, handlebars-rust 6.4.4, through the Python bindings `handlebarrz`.
 
 Templates and contexts are made up at random; both engines have to give the same text, or both an error with the same
 words. Only the words of syntax errors are our own.
@@ -219,5 +219,5 @@ TOKENS = st.sampled_from(
 
 @examples(250, derandomize=True, database=None)
 @given(lists_of(TOKENS, 12, 1))
-def test_any_sequence_of_tokens_is_accepted_or_refused_as_in_the_reference_engine(template: str) -> None:
+def test_any_sequence_of_tokens_is_accepted_or_rejected_as_in_the_reference_engine(template: str) -> None:
     assert ours(template, CONTEXT) == theirs(template, CONTEXT)

@@ -81,7 +81,7 @@ async def test_an_address_in_use_is_a_failed_start() -> None:
         first.close()
 
 
-def test_nothing_is_loaded_for_metrics_until_they_are_served() -> None:
+def test_modules_for_metrics_are_not_loaded_until_they_are_served() -> None:
     modules = "ankaios.server.program, ankaios.server.durable_serving, ankaios.agent.agent"
     script = f"import sys, {modules}; print('prometheus_client' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "False\n"

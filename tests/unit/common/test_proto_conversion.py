@@ -125,7 +125,7 @@ def test_a_workload_without_a_required_field_is_refused_by_name(missing: str) ->
         workload_from_pb(NAME, message)
 
 
-def test_names_content_oneofs_and_numbers_must_be_there_and_known() -> None:
+def test_names_content_oneofs_and_numbers_must_be_set_and_known() -> None:
     with pytest.raises(Rejected, match="instance name or content"):
         added_workload_from_pb(grpc.AddedWorkload())
     with pytest.raises(Rejected, match="lacks its instance name"):

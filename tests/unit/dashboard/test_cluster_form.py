@@ -94,7 +94,7 @@ def test_changes_are_described(follower: Follower) -> None:
     assert [one["bad"] for one in follower.changes if one["text"].endswith("Failed(ExecFailed)")] == [True]
 
 
-def test_a_workload_without_instance_and_state_is_gone(follower: Follower) -> None:
+def test_a_workload_without_instance_and_state_is_removed(follower: Follower) -> None:
     follower.take(follower.scenario.update(a_state({"web": a_form()})))
     entry = follower.form.workload("web")
     assert entry is not None
@@ -151,7 +151,7 @@ def test_definitions_are_as_written_and_as_rendered(follower: Follower) -> None:
     assert rendered["runtimeConfig"] == "value"
 
 
-def test_a_removed_map_concerns_all_its_entries() -> None:
+def test_a_removed_map_removes_all_its_entries() -> None:
     state = COMPLETE_STATE.from_form({"agents": {"n1": {}, "n2": {}}})
     form = ClusterForm(state)
     event = base.CompleteStateResponse(alteredFields=base.AlteredFields(removedFields=["agents"]))

@@ -1,4 +1,4 @@
-"""Which hellos are accepted, and the exact texts of the rejections."""
+"""Accepted hellos, and the exact texts of the rejections."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ def refusal(failure: pytest.ExceptionInfo[CallFailed]) -> tuple[int, str]:
     return failure.value.status, failure.value.text
 
 
-def test_an_agent_with_a_good_version_comes_in_by_its_name() -> None:
+def test_an_agent_with_a_supported_version_is_accepted_by_its_name() -> None:
     assert check_agent_hello(an_agent_hello(), None) == "agent_A"
     check_commander_hello(a_commander_hello("1.1.0-pre"))
 
@@ -74,7 +74,7 @@ def test_certificate_count_is_checked_before_the_extension(count: int, text: str
     assert refusal(failure) == (Status.UNAUTHENTICATED, text)
 
 
-def test_certificates_with_names_and_connections_without_tls_pass() -> None:
+def test_certificates_with_names_and_connections_without_tls_are_accepted() -> None:
     check_agent_certificates(PeerCertificates(1, ()))
     check_agent_certificates(None)
 

@@ -1,4 +1,4 @@
-"""Streams of the simulated network behave as TCP does, as far as gRPC can tell."""
+"""Streams of the simulated network behave like TCP connections for gRPC."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -94,7 +94,7 @@ def test_a_killed_process_resets_its_connections() -> None:
     run(scenario)
 
 
-def test_a_host_without_power_is_noticed_by_the_keep_alive_only() -> None:
+def test_a_host_without_power_is_detected_only_by_the_keep_alive() -> None:
     async def scenario(echo: EchoServer) -> None:
         await echo.call()
         echo.network.power_off("server")

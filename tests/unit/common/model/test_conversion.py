@@ -95,7 +95,7 @@ def test_maps_are_in_the_order_of_their_keys_and_fields_in_the_order_of_the_mess
     assert json.dumps(ordered) == json.dumps(EVERYTHING)
 
 
-def test_unset_parts_are_left_out_and_empty_collections_with_them() -> None:
+def test_unset_parts_and_empty_collections_are_omitted() -> None:
     state = base.CompleteState()
     assert COMPLETE_STATE.to_form(state) == {}
     state.desiredState.apiVersion = "v1"
@@ -140,7 +140,7 @@ def test_empty_states_and_agents_are_shown_empty() -> None:
         {"desiredState": {"apiVersion": "v1", "configs": {"net": {"host": "h"}}}},
     ],
 )
-def test_parts_picked_by_masks_stay_what_they_are(picked: dict[str, Any]) -> None:
+def test_parts_selected_by_masks_are_unchanged(picked: dict[str, Any]) -> None:
     """[utest->swdd~common-conversions-between-ankaios-and-proto~1]"""
     assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(picked)) == picked
 
@@ -211,6 +211,6 @@ def test_unknown_conditions_and_unset_config_items_are_refused() -> None:
         ),
     ],
 )
-def test_a_form_that_is_no_state_is_refused_with_the_place(form: dict[str, Any], place: str) -> None:
+def test_a_form_that_is_no_state_is_rejected_with_the_position(form: dict[str, Any], place: str) -> None:
     with pytest.raises(Rejected, match=place):
         COMPLETE_STATE.from_form(form)
