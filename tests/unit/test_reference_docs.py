@@ -69,7 +69,7 @@ def properties(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from properties(inner, path)
 
 
-def test_everything_in_the_schema_is_explained_and_shown() -> None:
+def test_every_part_of_the_schema_is_explained_and_shown() -> None:
     text = pages()["manifest.md"]
     for path, schema in properties(json.loads(schema_text())):
         assert schema.get("description"), path

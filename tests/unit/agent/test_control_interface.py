@@ -208,7 +208,7 @@ async def test_a_session_that_does_not_begin_with_a_hello_ends_permanently(
     assert agent.unread == ["nav@2"]
 
 
-async def test_garbage_after_the_hello_is_skipped(interface: ControlInterface, agent: Agent) -> None:
+async def test_invalid_data_after_the_hello_is_skipped(interface: ControlInterface, agent: Agent) -> None:
     with a_workload_at(interface) as pipes:
         pipes.hello()
         await pipes.hear()

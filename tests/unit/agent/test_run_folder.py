@@ -70,7 +70,7 @@ def test_a_name_outside_of_the_run_folder_is_rejected_and_removes_nothing(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["A_io"]
 
 
-def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "A_io").symlink_to("elsewhere")
     with pytest.raises(StartupFailed, match="A_io' is a symbolic link, remove it or choose another folder"):

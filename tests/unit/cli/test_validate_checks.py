@@ -315,7 +315,7 @@ def test_a_user_is_recommended_for_processes_that_would_run_as_root() -> None:
     assert of_runtime("native", "command: [a]\nuser: nobody") == []
 
 
-def test_with_errors_there_are_no_hints() -> None:
+def test_hints_are_omitted_if_there_are_errors() -> None:
     found = of_runtime("native", "command: [a]", "restartPolicy: SOMETIMES")
     assert found and not any(": hint: " in line for line in found)
 

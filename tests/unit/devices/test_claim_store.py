@@ -201,7 +201,7 @@ def test_a_crash_at_any_step_keeps_the_previous_devices_file(tmp_path: Path, ste
     assert '"2"' in path.read_text()
 
 
-def test_a_devices_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
+def test_a_devices_file_that_cannot_be_written_leaves_no_temporary_file(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     write(store)
     (path,) = (tmp_path / "files").iterdir()

@@ -211,7 +211,9 @@ async def test_the_policy_applies_when_the_configuration_is_deleted(tmp_path: Pa
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_a_changed_device_restarts_its_users_if_the_configuration_says_so(tmp_path: Path, restarts: bool) -> None:
+async def test_a_changed_device_restarts_its_users_if_the_configuration_requires_it(
+    tmp_path: Path, restarts: bool
+) -> None:
     node = Node(tmp_path)
     node.devices.configure({"cam": Configuration("cam", "fake", restarts_on_change=restarts)})
     node.devices.ledger.apply([SlotChange(SLOT, CLAIM)])

@@ -67,7 +67,7 @@ def test_a_folder_that_cannot_be_used_is_reported(short_path: Path) -> None:  # 
         bind_plugin_socket(short_path / "missing" / "kubelet.sock")
 
 
-def test_where_nobody_can_listen_no_folder_is_left(short_path: Path) -> None:  # noqa: F811
+def test_a_folder_without_a_listening_socket_is_removed(short_path: Path) -> None:  # noqa: F811
     folder = short_path / ("x" * 100)
     with pytest.raises(Unavailable, match="longer than 107"):
         open_plugin_folder(folder)

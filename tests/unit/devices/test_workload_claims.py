@@ -114,7 +114,7 @@ async def test_the_claim_of_an_own_device_is_one_change_of_the_ledger(
     assert [changes for changes in made if changes] == [[f"+{LOCAL}-0"], [f"-{LOCAL}-0"], [f"+{LOCAL}-0"]]
 
 
-async def test_an_attempt_that_fails_releases_everything(node: Node, tmp_path: Path) -> None:
+async def test_a_failed_attempt_releases_all_slots(node: Node, tmp_path: Path) -> None:
     node.foreign.fails = Unavailable("out of order")
     answer = await node.claims.acquire("w1", (CAMERA, GPU))
     assert answer == WaitingForDevices("out of order", failed=True)

@@ -275,7 +275,7 @@ def test_a_goaway_ends_all_calls_with_its_text() -> None:
         pair.http2.open_call(REQUEST)
 
 
-def test_a_violation_is_reported_to_the_peer_and_ends_everything() -> None:
+def test_a_violation_is_reported_to_the_peer_and_ends_the_connection() -> None:
     pair, call = a_called_server()
     pair.receive(raw_frame(DATA, 0, 1, size=2**24 - 1))
     text = "a frame has 16777215 bytes, allowed are 262144"

@@ -59,7 +59,7 @@ def plan(mounts: list[str], **limits: int) -> tuple[dict[str, object], list[str]
     return made, made.pop("unsupported")
 
 
-def test_with_version_2_there_is_one_cgroup_for_everything() -> None:
+def test_with_version_2_there_is_one_cgroup_for_all_controllers() -> None:
     made, missing = plan([V2], memory=1024)
     assert missing == []
     assert made == {

@@ -106,7 +106,7 @@ def test_starting_again_uses_the_general_options_only() -> None:
     ]
 
 
-def test_log_options_keep_their_order_and_are_left_out_when_unset() -> None:
+def test_log_options_keep_their_order_and_are_omitted_when_unset() -> None:
     assert log_arguments("c1", LogOptions()) == ["logs", "c1"]
     options = LogOptions(follow=True, tail=-1, since="2024-01-01T00:00:00Z", until="u")
     expected = ["logs", "-f", "--since", "2024-01-01T00:00:00Z", "--until", "u", "--tail", "-1", "c1"]

@@ -111,7 +111,7 @@ def test_the_output_need_not_be_read_while_the_agent_is_loaded(stand_in: StandIn
     assert process.has_ended()
 
 
-def test_a_listing_that_is_not_taken_does_not_outlive_the_agent(stand_in: StandIn) -> None:
+def test_an_unused_listing_ends_with_the_agent(stand_in: StandIn) -> None:
     stand_in.script("ps", do="hang")
     early = EarlyListing(settings_of(stand_in))
     process = early._process

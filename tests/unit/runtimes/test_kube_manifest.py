@@ -242,7 +242,7 @@ def test_numbers_that_are_not_finite_are_still_rejected_by_podman() -> None:
     assert dump_documents(load_documents(text), text) == '{"a": [.inf, -.inf, .nan]}\n'
 
 
-def test_words_that_are_quoted_stay_text_for_podman() -> None:
+def test_quoted_words_stay_text_for_podman() -> None:
     text = 'command: ["yes", \'0644\', "12:30"]\n'
     written = dump_documents(load_documents(text), text)
     assert yaml.safe_load(written) == {"command": ["yes", "0644", "12:30"]}

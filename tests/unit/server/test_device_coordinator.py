@@ -584,7 +584,7 @@ def test_without_devices_and_placements_agents_are_greeted_immediately() -> None
     assert greeted(scenario.join("n1")) == ["n1: hello +[web]"]
 
 
-def test_an_agent_that_left_before_its_greeting_gets_none() -> None:
+def test_an_agent_that_disconnected_before_its_greeting_gets_none() -> None:
     scenario = after_a_start("web", agent="n1")
     scenario.join("n1")
     scenario.gone("n1")
@@ -870,7 +870,7 @@ def causes(scenario: DeviceScenario, workload: str) -> list[str]:
 
 
 @pytest.mark.parametrize("is_desired", [True, False])
-def test_the_older_of_two_claims_wins_if_its_workload_is_still_desired(
+def test_the_older_of_two_claims_is_kept_if_its_workload_is_still_desired(
     is_desired: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     scenario = DeviceScenario("n1", "n2")

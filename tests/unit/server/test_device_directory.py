@@ -88,7 +88,7 @@ def test_an_agent_without_devices_receives_no_configurations() -> None:
         (base.DevicePlacement(agents=["b"], tags=base.Tags(tags={"zone": "front"})), ["a", "b"]),
     ],
 )
-def test_agents_that_discover_are_named_or_carry_the_tags(
+def test_agents_that_discover_are_named_or_have_the_tags(
     placement: base.DevicePlacement | None, expected: list[str]
 ) -> None:
     configuration = a_configuration(placement=placement)

@@ -62,7 +62,7 @@ def test_a_local_device_belongs_to_one_node() -> None:
     assert isinstance(registry.public(CAM), base.DeviceInstance)
 
 
-def test_a_dropped_device_is_seen_by_no_node() -> None:
+def test_a_removed_device_has_no_nodes() -> None:
     registry = a_registry()
     for node in ("a", "b"):
         registry.see(node, CAM, an_instance_message(node))

@@ -66,7 +66,7 @@ async def test_requests_of_a_disconnected_client_are_dropped() -> None:
     )
 
 
-async def test_what_an_agent_has_reported_is_handled_before_its_end_but_requests_of_its_workloads_are_dropped() -> None:
+async def test_reports_of_an_agent_are_handled_before_its_end_but_requests_of_its_workloads_are_dropped() -> None:
     channel = FairChannel()
     await channel.send(HELLO)
     await channel.send(from_workload("web"))

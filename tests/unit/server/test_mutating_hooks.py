@@ -25,7 +25,7 @@ def a_hook(directory: Path, name: str, text: str, time_limit: int = 30) -> Mutat
     return MutatingHook(name, path=str(directory), time_limit=time_limit)
 
 
-async def test_hooks_that_write_what_they_read_change_nothing(tmp_path: Path) -> None:
+async def test_hooks_that_return_their_input_change_nothing(tmp_path: Path) -> None:
     assert await run_hooks([a_hook(tmp_path, "same", "#!/bin/sh\ncat\n")], UPDATE) is None
 
 
@@ -73,7 +73,7 @@ async def test_processes_that_a_hook_started_are_ended_after_the_hook_has_ended(
     await ended(int((tmp_path / "child").read_text()))
 
 
-async def test_a_run_that_is_cancelled_ends_the_hook_and_what_it_started(tmp_path: Path) -> None:
+async def test_a_cancelled_run_ends_the_hook_and_its_processes(tmp_path: Path) -> None:
     text = f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/child\nwait\n"
     run = asyncio.create_task(run_hooks([a_hook(tmp_path, "slow", text)], UPDATE))
     async with asyncio.timeout(10):
@@ -86,7 +86,7 @@ async def test_a_run_that_is_cancelled_ends_the_hook_and_what_it_started(tmp_pat
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_a_run_may_be_cancelled_at_any_moment_of_its_start(tmp_path: Path, turns: int) -> None:
+async def test_a_run_may_be_cancelled_at_any_time_during_its_start(tmp_path: Path, turns: int) -> None:
     hook = a_hook(tmp_path, "slow", f"#!/bin/sh\necho $$ > {tmp_path}/hook\nsleep 600\n")
     run = asyncio.create_task(run_hooks([hook], UPDATE))
     for _ in range(turns):

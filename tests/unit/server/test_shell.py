@@ -209,7 +209,7 @@ async def test_as_many_updates_as_can_wait_are_handled_after_the_hooks(monkeypat
             assert (await middleware.next()).requestId == f"cli-conn-1@{number}"
 
 
-async def test_seconds_go_on_after_an_internal_error(
+async def test_time_events_continue_after_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ticks = asyncio.Queue[bool]()
@@ -390,7 +390,9 @@ async def test_the_result_of_a_large_update_is_dropped_if_the_shell_was_closed_m
         assert (answer.requestId, answer.error.message) == ("cli-conn-2@after", "cannot accept the request: it stops")
 
 
-async def test_messages_are_received_after_a_large_update_that_hooks_have_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_are_received_after_a_large_update_that_hooks_have_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The outcome of hooks is decided in another task than the one that receives messages."""
 
     async def leave(*_: object) -> None:

@@ -33,7 +33,7 @@ def test_a_frame_that_is_too_large_is_skipped_and_never_stored(step: int) -> Non
 
 
 @pytest.mark.parametrize(("length", "eaten"), [(11, 11), (15, 15), (30, 19)])
-def test_an_endless_prefix_is_garbage(length: int, eaten: int) -> None:
+def test_an_endless_prefix_is_invalid(length: int, eaten: int) -> None:
     stream = b"\xff" * (length - 1) + b"\x01"
     found = FrameDecoder(limit=1000).feed(stream[:eaten])
     assert found == [Garbage("the length prefix is too long")]
@@ -58,7 +58,7 @@ def test_an_unfinished_frame_of_a_writer_is_discarded() -> None:
 
 
 @given(st.lists(st.binary(max_size=64), max_size=20))
-def test_garbage_never_breaks_the_decoder(pieces: list[bytes]) -> None:
+def test_invalid_data_never_causes_an_exception_of_the_decoder(pieces: list[bytes]) -> None:
     decoder = FrameDecoder(limit=50)
     for piece in pieces:
         decoder.feed(piece)

@@ -51,7 +51,7 @@ def test_findings_contain_the_positions_that_the_schema_forbids(value: Any) -> N
         )
     )
 )
-def test_what_the_schema_allows_the_server_can_read(entries: tuple[str, Any]) -> None:
+def test_values_that_the_schema_allows_are_readable_by_the_server(entries: tuple[str, Any]) -> None:
     manifest = {"apiVersion": "v1", entries[0]: entries[1]}
     if VALIDATOR.is_valid(manifest):
         STATE.read(manifest)

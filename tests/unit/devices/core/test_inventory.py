@@ -46,7 +46,7 @@ def test_an_instance_is_named_after_its_configuration_and_hash() -> None:
     assert Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a").name == FOO0
 
 
-def test_a_seen_device_appears_once() -> None:
+def test_a_discovered_device_is_added_once() -> None:
     inventory = an_inventory()
     assert inventory.observe("cam", "s", devices("foo0"), True, 0).appeared == [FOO0]
     again = inventory.observe("cam", "s", devices("foo0", "foo1"), True, 1)
@@ -153,7 +153,7 @@ def test_invalid_devices_are_ignored_and_reported(monkeypatch: pytest.MonkeyPatc
     assert len(changes.rejected) == 3
 
 
-def test_a_property_that_cannot_be_a_variable_is_left_out() -> None:
+def test_a_property_that_cannot_be_a_variable_is_omitted() -> None:
     inventory = an_inventory()
     properties = {"GOOD": "1", "USB_RESOURCE_A-B": "2", "A=B": "3", "": "4", "NUL": "\0", "LINE\n": "5"}
     inventory.observe("cam", "s", [DiscoveredDevice("foo0", properties)], True, 0)

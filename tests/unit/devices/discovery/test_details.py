@@ -67,7 +67,7 @@ def test_a_required_value_is_present_and_of_its_type(text: str, words: tuple[str
         ("filter: {items: [x], action: Drop}", ("'Drop'", "$.filter.action")),
     ],
 )
-def test_a_refusal_contains_what_is_wrong_and_where(text: str, words: tuple[str, ...]) -> None:
+def test_an_error_contains_the_reason_and_the_position(text: str, words: tuple[str, ...]) -> None:
     with pytest.raises(InvalidDetails) as caught:
         read_details("someHandler", text, Content)
     assert all(word in str(caught.value) for word in words), caught.value

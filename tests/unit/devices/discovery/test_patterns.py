@@ -40,7 +40,7 @@ from tests.support.examples import examples
         ("[z-a]", "m", False),
     ],
 )
-def test_a_glob_covers_what_fnmatch_would(pattern: str, value: str, covered: bool) -> None:
+def test_a_glob_matches_like_fnmatch(pattern: str, value: str, covered: bool) -> None:
     assert compile_glob(pattern).covers(value) is covered
 
 

@@ -112,7 +112,7 @@ def test_the_directory_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert RegistrationServer(HandlerRegistry({})).path == Path("/run/handlers/agent-registration.sock")
 
 
-async def test_only_the_owner_may_register_and_the_umask_is_left_alone(
+async def test_only_the_owner_may_register_and_the_umask_is_not_changed(
     registry: HandlerRegistry,
     short_path: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -149,7 +149,7 @@ async def test_a_folder_that_existed_or_is_used_by_others_is_kept(
         (directory / "camera.sock").unlink()
 
 
-async def test_where_nobody_can_listen_no_folder_is_left(registry: HandlerRegistry, tmp_path: Path) -> None:
+async def test_a_folder_without_a_listening_socket_is_removed(registry: HandlerRegistry, tmp_path: Path) -> None:
     server = RegistrationServer(registry, tmp_path / "lib" / ("x" * 100))
     with pytest.raises(Unavailable, match="longer than 107 bytes"):
         await server.start()

@@ -84,7 +84,7 @@ def test_a_missing_config_is_an_error_even_if_it_is_not_used() -> None:
     assert fault(aliases={"c": "nope"}) == "Workload references config key 'nope' that does not exist"
 
 
-def test_only_aliases_are_seen_not_the_keys() -> None:
+def test_templates_use_aliases_and_not_keys() -> None:
     assert "Failed to access variable in strict mode" in fault("{{p}}")
 
 

@@ -160,7 +160,7 @@ def test_the_whole_desired_state_is_set_or_reset() -> None:
     assert change(NOTHING, "desiredState") == change(a_state(), "desiredState")
 
 
-def test_device_configurations_are_set_and_removed_like_everything_else() -> None:
+def test_device_configurations_are_set_and_removed_like_other_entries() -> None:
     device = {"discoveryHandler": {"name": "udev"}, "capacity": 2}
     new = change(partial(deviceConfigurations={"cam": device}), "desiredState.deviceConfigurations.cam")
     assert new.device_configurations == {"cam": device}

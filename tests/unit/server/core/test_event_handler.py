@@ -160,7 +160,7 @@ def test_a_subscriber_receives_the_events_of_the_worked_examples(
     assert events_of_change(change, *masks) == expected
 
 
-def test_the_event_holds_just_the_altered_parts_and_what_they_cannot_be_understood_without() -> None:
+def test_an_event_contains_only_the_altered_parts_and_their_required_context() -> None:
     """[utest->swdd~event-handler-sends-complete-state-differences-including-altered-fields~1]"""
     scenario = Scenario()
     scenario.hello("n1")

@@ -122,7 +122,7 @@ def test_a_job_that_succeeds_is_ready() -> None:
         (PENDING_STARTING_FAILED.because("bad"), "workload 'web' on agent 'n1' is Pending(StartingFailed): bad"),
     ],
 )
-def test_a_final_failure_restores_the_previous_state_at_once(state: ExecutionState, reason: str) -> None:
+def test_a_final_failure_restores_the_previous_state_immediately(state: ExecutionState, reason: str) -> None:
     scenario = updating()
     replaced(scenario, state)
     assert scenario.status() == ("restoring", reason)

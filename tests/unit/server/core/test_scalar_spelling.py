@@ -60,7 +60,7 @@ def test_each_field_keeps_its_own_spelling() -> None:
     }
 
 
-def test_other_fields_and_other_values_are_left_as_they_are() -> None:
+def test_other_fields_and_other_values_are_not_changed() -> None:
     text = "configs: {k: 1.10}\nworkloads: {web: {agent: , runtime: [1.10], tags: {a: 1.10}}, odd: 1.10}"
     manifest = load_yaml(text, "it")
     assert as_written(manifest, text) == manifest

@@ -31,7 +31,7 @@ def has_row(scenario: Scenario) -> bool:
     return "n1" in scenario.get("workloadStates").get("workloadStates", {})
 
 
-def test_a_state_disappears_when_the_agent_has_listed_what_it_has() -> None:
+def test_a_state_is_removed_when_the_agent_has_listed_its_workloads() -> None:
     scenario = a_scenario_with_a_workload_deleted_while_its_agent_was_away()
     effects = hello_of_ours(scenario)
     assert any("tellWorkloads" in line for line in effects_as_lines(effects)), effects_as_lines(effects)

@@ -41,7 +41,7 @@ def partial(**parts: Any) -> dict[str, Any]:
 # --- the worked examples ----------------------------------------------------------------------------------------------
 
 
-def test_setting_one_tag_changes_the_workload_and_leaves_the_other_tags() -> None:
+def test_setting_one_tag_changes_the_workload_and_keeps_the_other_tags() -> None:
     """[utest->swdd~server-detects-changed-workload~1]"""
     scenario = a_scenario()
     new = partial(workloads={"web": {"tags": {"b": "2", "c": "3"}}})

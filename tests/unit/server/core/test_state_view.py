@@ -25,7 +25,7 @@ def message_of(scenario: Scenario, *masks: str) -> base.CompleteState:
     return state
 
 
-def test_everything_is_answered_if_no_mask_is_given() -> None:
+def test_the_complete_state_is_answered_if_no_mask_is_given() -> None:
     """[utest->swdd~server-provides-interface-get-complete-state~2]"""
     assert a_scenario().get() == {
         "desiredState": {"apiVersion": "v1", "workloads": {"web": WEB}, "configs": {"image": "alpine:3"}},
@@ -96,7 +96,7 @@ def test_masks_select_exactly_what_they_name_and_the_version() -> None:
     assert scenario.get("desiredStateAndMore") == {"desiredState": {"apiVersion": "v1"}}
 
 
-def test_wildcards_match_everything_at_their_place() -> None:
+def test_wildcards_match_every_key_at_their_position() -> None:
     """[utest->swdd~server-filters-get-complete-state-result-with-wildcards~1]"""
     scenario = a_scenario()
     scenario.update(a_state({"db": a_form(agent="n2")}), "desiredState.workloads.db")
@@ -112,7 +112,7 @@ def test_wildcards_match_everything_at_their_place() -> None:
     assert scenario.get("*") == scenario.get()
 
 
-def test_a_state_word_comes_with_its_substate_and_the_other_way_round() -> None:
+def test_a_selected_state_includes_its_substate_and_vice_versa() -> None:
     scenario = a_scenario()
     pair = {"workloadStates": {"n1": {"web": {H: {"state": "Running", "subState": "Ok"}}}}}
     assert scenario.get(f"workloadStates.n1.web.{H}.state") == pair
@@ -169,7 +169,7 @@ def test_devices_are_shown_if_there_are_any() -> None:
     assert "deviceInstances" not in scenario.get()
 
 
-def test_the_answer_carries_the_id_of_the_request() -> None:
+def test_the_answer_contains_the_id_of_the_request() -> None:
     """[utest->swdd~server-includes-id-in-control-interface-response~1]"""
     effects = Scenario().ask("my@id", completeStateRequest=base.CompleteStateRequest())
     response = the_response(effects)

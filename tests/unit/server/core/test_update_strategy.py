@@ -26,7 +26,7 @@ CAMERA = {"discoveryHandler": {"name": "debugEcho"}}
         ),
     ],
 )
-def test_what_both_instances_would_need_is_named(form: dict[str, Any], reason: str) -> None:
+def test_resources_that_both_instances_would_need_are_named(form: dict[str, Any], reason: str) -> None:
     scenario = a_scenario({})
     config = form.pop("config", "image: x")
     state = a_state({"web": {**a_form(config=config), **form, "updateStrategy": FIRST}})

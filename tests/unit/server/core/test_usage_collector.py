@@ -52,7 +52,7 @@ def test_agents_measure_for_the_requested_time_and_the_answer_waits_for_all_of_t
     assert list(answer.missingAgents) == []
 
 
-def test_a_recent_report_answers_the_next_request_at_once() -> None:
+def test_a_recent_report_answers_the_next_request_immediately() -> None:
     cluster = Fixture("A")
     cluster.request()
     cluster.report("A", WEB)
