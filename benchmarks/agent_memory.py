@@ -1,6 +1,6 @@
-"""Promise: an agent at rest takes at most 24 MiB (PSS), and so does the server; 50 workloads add little.
+"""Limit: an agent at rest takes at most 24 MiB (PSS), and so does the server; 50 workloads add little.
 
-Both run as processes of their own, as they are installed, with the `podman` runtime and nothing to do. PSS counts
+Both run as separate processes, as they are installed, with the `podman` runtime and nothing to do. PSS counts
 memory that is shared with other processes in proportion.
 """
 
@@ -22,7 +22,7 @@ def pss_mib(pid: int) -> float:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
-    raise AssertionError("this kernel does not tell the PSS")
+    raise AssertionError("this kernel does not report the PSS")
 
 
 def manifest(count: int) -> str:
@@ -47,13 +47,13 @@ def measure(cluster: Cluster) -> tuple[float, float]:
 def main() -> int:
     with a_cluster("podman") as cluster:
         agent, server = measure(cluster)
-    print(f"at rest           agent {agent:5.1f} MiB   server {server:5.1f} MiB   promised less than {LIMIT_MIB} MiB")
+    print(f"at rest           agent {agent:5.1f} MiB   server {server:5.1f} MiB   limit: less than {LIMIT_MIB} MiB")
     with a_cluster("native") as cluster:
-        alone, _ = measure(cluster)
+        without_workloads, _ = measure(cluster)
         cluster.apply(manifest(COUNT))
         time.sleep(SETTLE)
         busy, server_busy = measure(cluster)
-        each = (busy - alone) * 1024 / COUNT
+        each = (busy - without_workloads) * 1024 / COUNT
         print(f"{COUNT} workloads      agent {busy:5.1f} MiB   server {server_busy:5.1f} MiB   {each:.0f} KiB each")
         cluster.ank("delete", "workload", *(f"w{number}" for number in range(COUNT)))
     ok = agent < LIMIT_MIB and server < LIMIT_MIB

@@ -1,4 +1,4 @@
-"""Promise: start-up, memory and cost at rest stay within their budgets. One line for each: value, limit, ok.
+"""Limit: start-up, memory and cost at rest stay within their budgets. One line for each: value, limit, ok.
 
 - `ank-server` accepts connections within 40 ms of its start.
 - `ank get workloads` takes at most 70 ms, with ten workloads.

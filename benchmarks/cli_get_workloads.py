@@ -1,8 +1,8 @@
-"""Promise: `ank get workloads` takes at most as long as a minimal Python client on grpcio.
+"""Limit: `ank get workloads` takes at most as long as a minimal Python client on grpcio.
 
-That is a process which imports grpcio and the generated messages and makes one round trip. Both ask the same local
-server with ten workloads. Runs alternate, so that a busy machine disturbs both alike; medians count. The start of the
-interpreter is measured and shown as well.
+That is a process which imports grpcio and the generated messages and makes one round trip. Both connect to the same
+local server with ten workloads. Runs alternate, so that other load affects both equally; medians count. The start of
+the interpreter is measured and shown as well.
 """
 
 import socket
@@ -101,7 +101,7 @@ def main() -> int:
     own = min(times["ank get workloads"]) - min(times[INTERPRETER])
     print(f"of the best ank get workloads {own * 1000:.1f} ms come on top of the interpreter")
     ratio = medians["ank get workloads"] / medians["bare grpcio client"]
-    print(f"ratio {ratio:.2f}, promised at most {MAX_RATIO}")
+    print(f"ratio {ratio:.2f}, limit: at most {MAX_RATIO}")
     return 0 if ratio <= MAX_RATIO else 1
 
 

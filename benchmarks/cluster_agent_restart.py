@@ -1,9 +1,9 @@
-"""Promise: an agent that starts again takes up 50 running containers in less time than two `podman ps --all`.
+"""Limit: an agent that starts again resumes 50 running containers in less time than two `podman ps --all`.
 
-Timed is from the start of the process until the last of the 50 workloads is reported `Running(Ok)` to a subscriber.
-Printed is also how much of it comes after the agent is connected; the rest is the start of the program, which is the
-same without any container. No container may be touched: all keep their ids and main processes. Restarts and listings
-alternate; medians count.
+The time is measured from the start of the process until the last of the 50 workloads is reported `Running(Ok)` to a
+subscriber. The part after the connection of the agent is printed too; the rest is the start of the program, which is
+the same without any container. No container may be touched: all keep their ids and main processes. Restarts and
+listings alternate; medians count.
 """
 
 import signal
@@ -69,7 +69,7 @@ def main() -> int:
     print(spread("podman ps --all", times.listings))
     listing = statistics.median(times.listings)
     ratio, resumption = statistics.median(times.restarts) / listing, statistics.median(times.resumptions) / listing
-    print(f"{ratio:.2f} listings, {resumption:.2f} of them after the connection; promised less than {MAX_LISTINGS}")
+    print(f"{ratio:.2f} listings, {resumption:.2f} of them after the connection; limit: less than {MAX_LISTINGS}")
     return verdict(ratio < MAX_LISTINGS)
 
 

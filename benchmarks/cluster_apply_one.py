@@ -1,8 +1,8 @@
-"""Promise: `ank apply` of one workload until it is `Running(Ok)` takes at most 1.35 times a bare `podman run -d`.
+"""Limit: `ank apply` of one workload until it is `Running(Ok)` takes at most 1.35 times a bare `podman run -d`.
 
-Both start a container of the same image with the same options. `ank apply` is timed as a person sees it: from the start
-of the program to its end, which it only reaches when the state was reported. Runs alternate, so that a busy machine
-disturbs both alike; medians count. `ank get agents` shows how much of it is the start of the program itself.
+Both start a container of the same image with the same options. `ank apply` is timed as a user sees it: from the start
+of the program to its end, which it only reaches when the state was reported. Runs alternate, so that other load
+affects both equally; medians count. `ank get agents` shows how much of it is the start of the program itself.
 """
 
 import statistics
@@ -32,7 +32,7 @@ def main() -> int:
         print(spread(name, measured))
     ratio = statistics.median(times["ank apply"]) / statistics.median(times["podman run -d"])
     start = statistics.median(times["ank get agents"]) / statistics.median(times["podman run -d"])
-    print(f"ratio {ratio:.2f}, of which {start:.2f} is any call of ank; promised at most {MAX_RATIO}")
+    print(f"ratio {ratio:.2f}, of which {start:.2f} is any call of ank; limit: at most {MAX_RATIO}")
     return verdict(ratio <= MAX_RATIO)
 
 

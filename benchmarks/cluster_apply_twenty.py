@@ -1,4 +1,4 @@
-"""Promise: 20 workloads applied at once run after at most 1.2 times the time plain parallel `podman run -d` needs.
+"""Limit: 20 workloads applied at once run after at most 1.2 times the time plain parallel `podman run -d` needs.
 
 Plain podman is tried with 1, 2, 4 and 20 calls at a time, and the best of these counts. All start 20 containers of the
 same image with the same options on a podman without any other container. `ank apply` is timed from the start of the
@@ -48,7 +48,7 @@ def main() -> int:
         print(spread(f"podman run -d, {width} at a time", measured))
     print(spread(f"ank apply of {COUNT} workloads", ours))
     ratio = statistics.median(ours) / min(statistics.median(measured) for measured in bare.values())
-    print(f"ratio to the best {ratio:.2f}, promised at most {MAX_RATIO}")
+    print(f"ratio to the best {ratio:.2f}, limit: at most {MAX_RATIO}")
     return verdict(ratio <= MAX_RATIO)
 
 

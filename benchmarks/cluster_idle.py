@@ -1,7 +1,7 @@
-"""Promise: with 50 running containers and nothing to do, the agent and its children use less than 0.5 % of one core.
+"""Limit: with 50 running containers and nothing to do, the agent and its children use less than 0.5 % of one core.
 
-Counted is the processor time of the agent and of all children it has waited for, over a minute in which nothing
-changes: long enough for the slow listing of all containers, which is the net under all hints. For comparison the same
+This is the processor time of the agent and of all children it has waited for, over a minute in which nothing changes:
+long enough for the slow listing of all containers, which detects changes that caused no event. For comparison the same
 containers are watched by polling: `podman ps` every 500 ms.
 """
 
@@ -53,7 +53,7 @@ def main() -> int:
         polling = polling_share(cluster)
     print(f"agent with its children  {ours * 100:6.2f} % of a core over {WINDOW:g} s, {COUNT} running containers")
     print(f"polling every 500 ms     {polling * 100:6.2f} % of a core: {polling / ours:.0f} times as much")
-    print(f"promised less than {MAX_SHARE * 100} %")
+    print(f"limit: less than {MAX_SHARE * 100} %")
     return verdict(ours < MAX_SHARE)
 
 

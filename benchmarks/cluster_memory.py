@@ -1,8 +1,8 @@
-"""Promise: the server and the agent each hold at most 24 MiB of memory at rest.
+"""Limit: the server and the agent each hold at most 24 MiB of memory at rest.
 
-Counted is the proportional set size (PSS): what a process has for itself, and its part of what it shares with others.
-It is measured right after the start, and at rest when 10 containers run and everybody has been asked something. A bare
-interpreter is measured in the same run. Over the goal, what the imports of each package add is printed as a help.
+This is the proportional set size (PSS): the private memory of a process, and its part of the shared memory.
+It is measured right after the start, and at rest when 10 containers run and each program has answered a request. A
+bare interpreter is measured in the same run. Above the limit, the memory that each package adds is printed.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ MODULES = {
         "ankaios.runtimes.native.native_runtime",
     ],
 }
-# Prints how much each package adds by itself, without what it imports, as far as pages of 4 KiB tell.
+# Prints the memory that each package adds without its imports, in multiples of pages of 4 KiB.
 EXPLAIN = """
 import builtins, collections, importlib, sys
 grown, open_imports, real = collections.Counter(), [], builtins.__import__
@@ -58,7 +58,7 @@ def pss(pid: int) -> float:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
-    raise SystemExit("the kernel does not tell the proportional set size")
+    raise SystemExit("the kernel does not report the proportional set size")
 
 
 def bare_interpreter() -> float:
@@ -93,7 +93,7 @@ def main() -> int:
             f"{name:<8} after the start {started[name]:5.1f} MiB   at rest {rest[name]:5.1f} MiB"
             f"   {rest[name] / bare:.1f} times a bare interpreter"
         )
-    print(f"bare interpreter {bare:.1f} MiB; promised less than {GOAL:g} MiB each")
+    print(f"bare interpreter {bare:.1f} MiB; limit: less than {GOAL:g} MiB each")
     for name in rest:
         if rest[name] >= GOAL:
             explain(name)

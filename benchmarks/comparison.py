@@ -1,7 +1,7 @@
 """Runs a benchmark alternately with two checkouts of this repository and prints the ratios.
 
 `script --before DIR` measures with the sources of DIR and with those beside the script, several times in turn, so that
-other work on the machine disturbs both alike. The best time of each counts.
+other load affects both equally. The best time of each counts.
 """
 
 import json

@@ -3,7 +3,7 @@
 
 Usage: benchmarks/dashboard.py [MINUTES]      default 0.5; 10 for the growth of memory
 
-Real server, dashboard and browser; the 50 agents are scripted and report states, without processes behind them. Prints
+Real server, dashboard and browser; the 50 agents are scripted and report states without processes. Prints
 the time until the overview and the table of all workloads are shown, the time from a report of an agent to its drawing
 (limit: 200 ms), and the memory of page and dashboard before and after (limit: 3 MB more).
 """

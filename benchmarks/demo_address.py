@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long a person who runs scripts/demo waits for the address of the dashboard, after the set-up of .venv.
+"""The time from the start of scripts/demo to the address of the dashboard, after the set-up of .venv.
 
 Usage: benchmarks/demo_address.py      in a clone in which scripts/install has run
 

@@ -1,7 +1,7 @@
-"""Promise: a workload gets a device within 50 ms, also one that another one just released, which takes at most 5 ms.
+"""Limit: a workload gets a device within 50 ms, also one just released by another workload, which takes at most 5 ms.
 
 The whole claim is measured: plan, the server's answer for a shared device, the ledger, the devices file, and the record
-that outlives a crash. The agent sees ten and two hundred devices.
+that is kept after a crash. The agent sees ten and two hundred devices.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def main() -> int:
         elapsed = asyncio.run(handed_over(shared))
         print(f"slot of a {'shared' if shared else 'local'} device freed to the next holder: {elapsed * 1e3:6.2f} ms")
         ok &= elapsed <= CLAIM_LIMIT
-    print(f"promised at most {CLAIM_LIMIT * 1e3:.0f} ms and {RELEASE_LIMIT * 1e3:.0f} ms")
+    print(f"limit: at most {CLAIM_LIMIT * 1e3:.0f} ms and {RELEASE_LIMIT * 1e3:.0f} ms")
     print("kept" if ok else "BROKEN")
     return 0 if ok else 1
 

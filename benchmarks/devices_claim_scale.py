@@ -1,7 +1,7 @@
-"""Promise: a claim among 1,000 shared devices with 5,000 slots on 100 agents costs at most twice that among 10 devices.
+"""Limit: a claim among 1,000 shared devices with 5,000 slots on 100 agents costs at most twice that among 10 devices.
 
-Agents and server are simulated without network, so what is measured is what they decide: the plan of the agent, the
-change in the server's ledger, the news to the agents that see the device, and the release. Each device is seen by ten
+Agents and server are simulated without network, so only their decisions are measured: the plan of the agent, the
+change in the server's ledger, the update of the agents that see the device, and the release. Each device is seen by ten
 agents, each agent sees a tenth of them.
 """
 
@@ -78,7 +78,7 @@ def cost(devices: int) -> float:
 def main() -> int:
     few, many = cost(10), cost(1000)
     print(f"  10 devices: {few * 1e6:7.0f} us for a claim and its release")
-    print(f"1000 devices: {many * 1e6:7.0f} us, {many / few:.2f} times as much, promised at most {FACTOR}")
+    print(f"1000 devices: {many * 1e6:7.0f} us, {many / few:.2f} times as much, limit: at most {FACTOR}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{AGENTS} agents, 1000 devices, {1000 * CAPACITY} slots: {memory:.0f} MB for all of them in one process")
     ok = many <= FACTOR * few

@@ -1,8 +1,8 @@
-"""Promise: a device that the kernel announces is advertised to a kubelet within 100 ms, and usually within 20 ms.
+"""Limit: a device that the kernel announces is advertised to a kubelet within 100 ms, and usually within 20 ms.
 
 A real loop device is attached; the time runs from the return of `losetup` until the kubelet side has the new list of
-the configuration's plugin, over a real unix socket. The slowest one is judged. Needs root, losetup, pyudev and a free
-loop device.
+the configuration's plugin, over a real unix socket. The slowest one counts for the first limit. Needs root, losetup,
+pyudev and a free loop device.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ async def measure(folder: Path) -> list[float]:
     for task in watched.tasks:
         task.cancel()
     await asyncio.gather(*watched.tasks, return_exceptions=True)
-    return times[1:]  # with the first one ends the look at all devices with which every discovery begins
+    return times[1:]  # the first one includes the listing of all devices at the start of the discovery
 
 
 def main() -> int:
@@ -80,7 +80,7 @@ def main() -> int:
         times = asyncio.run(measure(Path(folder)))
     median, slowest = statistics.median(times), max(times)
     print(f"uevent to advertised, {ROUNDS} times: median {median * 1e3:.1f} ms, slowest {slowest * 1e3:.1f} ms")
-    print(f"promised less than {MEDIAN * 1e3:.0f} ms and {SLOWEST * 1e3:.0f} ms")
+    print(f"limit: less than {MEDIAN * 1e3:.0f} ms and {SLOWEST * 1e3:.0f} ms")
     ok = median < MEDIAN and slowest < SLOWEST
     print("kept" if ok else "BROKEN")
     return 0 if ok else 1

@@ -1,7 +1,7 @@
-"""The cost of durable state, one promise for each argument: benchmarks/durable_state.py apply|rate|start [WORKLOADS]
+"""The cost of durable state, one limit for each argument: benchmarks/durable_state.py apply|rate|start [WORKLOADS]
 
 - `apply`: `ank apply` with SQLite takes at most 1.3 times as long as with `memory:`. Both servers run at the same time
-  and get the commands in turn.
+  and get the commands alternately.
 - `rate`: 1,000 updates from 20 clients with 10,000 workloads take at most a minute, with SQLite and with etcd.
 - `start`: the time until the stored state of 10,000 workloads can be read after `kill -9`, and the server's memory.
 

@@ -1,4 +1,4 @@
-"""Promise: after `kill -9` of the leader, agents are connected again and `ank apply` succeeds within lease + 1 s.
+"""Limit: after `kill -9` of the leader, agents are connected again and `ank apply` succeeds within lease + 1 s.
 
 Usage: benchmarks/failover.py [AGENTS] [REPEATS]. Two servers share three etcd members on this machine, lease 2 s. The
 median of the repeats counts. Workloads must keep their process ids.

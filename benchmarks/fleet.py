@@ -1,17 +1,17 @@
-"""Promise: one server carries 1,000 agents.
+"""Limit: one server supports 1,000 agents.
 
 They connect in 3 s, and a state change costs the server at most five times as much as with 10 agents. Light agents use
 the real protocol over real sockets: they announce themselves as the agents of this project do, and report their devices
 and every 2 s their load. Each has 10 workloads; one of them depends on a workload of another agent. All light agents
-are in one process, which is slower than the server; therefore they wait 60 s for a silent server. With
+are in one process, which is slower than the server; therefore their keep-alive limit is 60 s. With
 `--real-keepalive` they end the connection after 2.9 s, as agents do.
 
-Prints for each number of agents: the time until all are connected and greeted, the time from an update of one and of
-all workloads to the agents, the longest response time of the server meanwhile, the time from a state change to 50
-subscribers, the computing time of the server for one state change and at rest, its memory, and how many connections of
-agents broke. If agents do not receive something within two minutes, it prints who used the processor meanwhile.
-With `--updates` it also makes 200 updates per second for so many seconds, each of one workload. With
-`--storage` the state is stored: `etcd` is a cluster of three members on this machine.
+Prints for each number of agents: the time until all are connected and have the server hello, the time from an update of
+one and of all workloads to the agents, the longest response time of the server meanwhile, the time from a state change
+to 50 subscribers, the computing time of the server for one state change and at rest, its memory, and how many
+connections of agents broke. If agents do not receive something within two minutes, it prints which processes used the
+processor meanwhile. With `--updates` it also makes 200 updates per second for so many seconds, each of one workload.
+With `--storage` the state is stored: `etcd` is a cluster of three members on this machine.
 
     python benchmarks/fleet.py 10 100 500 1000 2000
     python benchmarks/fleet.py 2000 --updates 60
@@ -63,7 +63,7 @@ CONNECT_LIMIT, COST_LIMIT = 3.0, 5.0
 RATE, PROBE_PAUSE = 200, 0.02
 MIN_RATE_SHARE = 0.95
 REST_SECONDS = 4.0
-PATIENCE = 120.0
+TIME_LIMIT = 120.0
 
 
 def workload_name(agent: int, number: int) -> str:
@@ -89,7 +89,7 @@ class LightAgent:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.greeted = asyncio.Event()
+        self.has_hello = asyncio.Event()
         self.updated = asyncio.Event()
         self.connection: ServerConnection | None = None
         self.instances: list[InstanceName] = []
@@ -104,7 +104,7 @@ class LightAgent:
             with suppress(Unavailable):
                 await self._session(settings, ended)
             failures += 1
-            self.lost += self.greeted.is_set() and not ended.is_set()
+            self.lost += self.has_hello.is_set() and not ended.is_set()
             await asyncio.sleep(reconnect_pause(failures))
 
     async def _session(self, settings: ConnectionSettings, ended: asyncio.Event) -> None:
@@ -130,10 +130,10 @@ class LightAgent:
         while True:
             message = await connection.receive()
             if message.HasField("serverHello"):
-                if self.greeted.is_set():  # after a broken connection, the hello contains the updates
+                if self.has_hello.is_set():  # after a broken connection, the hello contains the updates
                     self._note_update()
                 await self._report_new(message.serverHello.addedWorkloads)
-                self.greeted.set()
+                self.has_hello.set()
             elif message.HasField("updateWorkload"):
                 self._note_update()
                 await self._report_new(message.updateWorkload.addedWorkloads)
@@ -183,7 +183,7 @@ class ServerProcess:
 
 async def timed(work: Awaitable[object]) -> float:
     begin = time.monotonic()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIME_LIMIT):
         await work
     return time.monotonic() - begin
 
@@ -230,19 +230,19 @@ async def measure(server: ServerProcess, agents: int, update_seconds: float) -> 
             before = server.cpu
             tasks = [asyncio.create_task(agent.run(server.settings_of_agents, ended)) for agent in fleet]
             stack.callback(ended.set)
-            connecting = await timed(asyncio.gather(*(agent.greeted.wait() for agent in fleet)))
+            connecting = await timed(asyncio.gather(*(agent.has_hello.wait() for agent in fleet)))
             connect_cpu = server.cpu - before
             one = [await change_one(cli, fleet) for _ in range(CHANGES)]
             async with longest_response(stack, server) as pauses:
                 changed = await change_everything(cli, fleet)
             subscribers = [await connected_client(stack, server) for _ in range(SUBSCRIBERS)]
-            told, cost, rest = await change_states(server, fleet, subscribers)
+            reported, cost, rest = await change_states(server, fleet, subscribers)
             print(
                 f"{agents:5} agents: connected {connecting:5.2f} s ({connect_cpu:.2f} s CPU), "
                 f"update of one {statistics.median(one) * 1000:5.1f} ms, of all {changed:5.2f} s "
                 f"(response time meanwhile: median {statistics.median(pauses[1:]) * 1000:.0f} ms, "
                 f"longest {max(pauses) * 1000:.0f} ms), "
-                f"state to {SUBSCRIBERS} subscribers {told * 1000:5.1f} ms, "
+                f"state to {SUBSCRIBERS} subscribers {reported * 1000:5.1f} ms, "
                 f"one state change {cost * 1000:5.2f} ms CPU, at rest {rest * 100:.0f} % of a core, "
                 f"{server.megabytes:4.0f} MB, "
                 f"{sum(agent.lost for agent in fleet)} connections broke",
@@ -258,7 +258,7 @@ async def measure(server: ServerProcess, agents: int, update_seconds: float) -> 
             0.0,
             0.0,
             [
-                f"{agents} agents: not all received everything in {PATIENCE:.0f} s, "
+                f"{agents} agents: not all received everything in {TIME_LIMIT:.0f} s, "
                 f"{sum(agent.lost for agent in fleet)} connections broke, server {server.cpu / spent:.0%} of a core, "
                 f"light agents {(time.process_time() - own_before) / spent:.0%}"
             ],
@@ -315,7 +315,7 @@ async def change_one(cli: ServerConnection, fleet: list[LightAgent]) -> float:
     fleet[number].updated.clear()
     begin = time.monotonic()
     await cli.send(ToServer(request=Request(requestId=f"one{version}", updateStateRequest=update_of(number, version))))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIME_LIMIT):
         await fleet[number].updated.wait()
     return fleet[number].received_at - begin
 
@@ -397,7 +397,7 @@ async def change_states(
         events = [asyncio.create_task(subscriber.receive()) for subscriber in subscribers]
         begin = time.monotonic()
         await fleet[0].report({name: SUCCEEDED_OK if number % 2 else RUNNING_OK})
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await asyncio.gather(*events)
         times.append(time.monotonic() - begin)
     return sorted(times)[len(times) // 2], cost, rest
@@ -427,6 +427,6 @@ if __name__ == "__main__":
     parser.add_argument("agents", nargs="*", type=int, default=SIZES, help="numbers of agents")
     parser.add_argument("--updates", type=float, default=0.0, metavar="SECONDS", help="200 updates per second")
     parser.add_argument("--storage", choices=["memory", "sqlite", "etcd"], default="memory", help="where the state is")
-    parser.add_argument("--real-keepalive", action="store_true", help="light agents wait 2.9 s for a silent server")
+    parser.add_argument("--real-keepalive", action="store_true", help="light agents have a keep-alive limit of 2.9 s")
     given = parser.parse_args()
     sys.exit(main(given.agents, given.updates, given.storage, real_keepalive=given.real_keepalive))

@@ -1,4 +1,4 @@
-"""Promise: the limits against exhaustion hold. One line for each: value, limit, ok; all of one run.
+"""Limit: the limits against exhaustion are effective. One line for each: value, limit, ok; all of one run.
 
 Hostile peers attack a real server with three agents that must stay connected, and a workload that ends immediately runs
 on a real agent. Times are meaningful on an idle machine only. Takes a minute. Without podman, `podman pause` is
@@ -42,7 +42,7 @@ from tests.support.hostile_peers import (
     connect_and_close,
     frame,
     in_background,
-    open_silently,
+    open_idle_connections,
     state_request,
 )
 from tests.support.isolated_podman import why_no_podman
@@ -101,7 +101,7 @@ def show_connections(budgets: Budgets) -> None:
     with attacked(budgets) as target:
         in_use = target.load.descriptors()
         resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
-        peers = open_silently(target.port, 200)
+        peers = open_idle_connections(target.port, 200)
         time.sleep(3)
         budgets.show("EMFILE for 3 s: lines in the log", target.lines, 50, "")
         for peer in peers:
@@ -116,7 +116,7 @@ def show_handshakes(budgets: Budgets) -> None:
         with ServerProcess(*flags) as server:
             assert server.process is not None
             load = ServerLoad(server.process.pid)
-            peers = open_silently(server.port, 600, source="127.0.0.2")
+            peers = open_idle_connections(server.port, 600, source="127.0.0.2")
             for peer in peers:
                 in_background(partial(peer.sendall, b"\x16\x03\x01\x02\x00"))
             time.sleep(1)

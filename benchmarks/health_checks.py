@@ -1,6 +1,6 @@
-"""Promise: http and tcp checks of 50 containers, each every 5 s, cost less than 1 % of one core.
+"""Limit: http and tcp checks of 50 containers, each every 5 s, cost less than 1 % of one core.
 
-Counted is the processor time of all threads of the agent and of the children it has waited for. The cost of the checks
+This is the processor time of all threads of the agent and of the children it has waited for. The cost of the checks
 is the difference to the same containers without checks. For comparison: a command in a container, as podman runs it.
 """
 
@@ -87,7 +87,7 @@ def main() -> int:
     cost = max(checking - idle, 0.0)
     print(f"{COUNT} containers without checks        {idle * 100:6.2f} % of a core over {WINDOW:g} s")
     print(f"with http and tcp checks every {INTERVAL:g} s  {checking * 100:6.2f} % of a core")
-    print(f"cost of the checks                {cost * 100:6.2f} % of a core, promised less than {MAX_SHARE * 100:g} %")
+    print(f"cost of the checks                {cost * 100:6.2f} % of a core, limit: less than {MAX_SHARE * 100:g} %")
     print(
         f"the same as commands of podman    {commands * 100:6.2f} % of a core: {commands / max(cost, 1e-6):.0f} times"
     )

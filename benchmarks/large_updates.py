@@ -1,4 +1,4 @@
-"""Promise: a large request of one client does not delay the requests of another one beyond 50 ms (median).
+"""Limit: a large request of one client does not delay the requests of another one beyond 50 ms (median).
 
 One client applies 10,000 workloads, changes all of them, reads the complete state, and deletes everything. Another
 client, in another process, measures its response times in the same run; three agents must stay connected.

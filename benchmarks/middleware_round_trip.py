@@ -1,8 +1,8 @@
-"""Promise: a round trip through both ends of the middleware costs at most 1.7 times the CPU time of bare h2.
+"""Limit: a round trip through both ends of the middleware costs at most 1.7 times the CPU time of bare h2.
 
 Two sizes count: a small request with a small response, and a small request with a response of 10 MB. The middleware
 also has limits, keep-alive, a channel, and routes by request id; bare h2 only echoes. Both ends run in one process, so
-that CPU time is all there is. Runs alternate and the best of each counts, because other work on the machine only adds.
+only CPU time is measured. Runs alternate and the best of each counts, because other load only adds time.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ SIZES = {"small": (0, 2_000), "10 MB": (10_000_000, 15)}
 REQUEST = ToServer(request=Request(requestId="id", completeStateRequest=CompleteStateRequest()))
 HEADERS = [(":method", "POST"), (":scheme", "http"), (":path", "/x"), (":authority", "a")]
 
-Ask = Callable[[], Awaitable[object]]
+Call = Callable[[], Awaitable[object]]
 
 
-async def cpu_per_call(ask: Ask, calls: int) -> float:
-    await ask()
+async def cpu_per_call(call: Call, calls: int) -> float:
+    await call()
     start = time.process_time()
     for _ in range(calls):
-        await ask()
+        await call()
     return (time.process_time() - start) / calls
 
 
@@ -58,11 +58,11 @@ async def through_middleware(size: int, calls: int) -> float:
     hello = ToServer(commanderHello=CommanderHello(protocolVersion="1.0.0"))
     async with connect(ConnectionSettings(f"http://127.0.0.1:{server.port}"), Method.CLI, hello) as connection:
 
-        async def ask() -> object:
+        async def call() -> object:
             await connection.send(REQUEST)
             return await connection.receive()
 
-        cost = await cpu_per_call(ask, calls)
+        cost = await cpu_per_call(call, calls)
     await server.close()
     responding.cancel()
     return cost
@@ -139,11 +139,11 @@ async def through_bare_h2(size: int, calls: int) -> float:
         server.sockets[0].getsockname()[1],
     )
 
-    async def ask() -> object:
+    async def call() -> object:
         client.send(REQUEST.SerializeToString())
         return await answers.get()
 
-    cost = await cpu_per_call(ask, calls)
+    cost = await cpu_per_call(call, calls)
     client._transport.close()
     server.close()
     return cost
@@ -164,7 +164,7 @@ def check(times: dict[str, float]) -> int:
         ours, bare = times[name], times[f"{name}, bare h2"]
         kept = kept and ours / bare <= MAX_RATIO
         print(f"{name}: middleware {ours * 1e6:.0f} µs, bare h2 {bare * 1e6:.0f} µs, ratio {ours / bare:.2f}")
-    print("promise kept" if kept else f"promise broken: more than {MAX_RATIO} times the cost of bare h2")
+    print("within the limit" if kept else f"limit exceeded: more than {MAX_RATIO} times the cost of bare h2")
     return 0 if kept else 1
 
 

@@ -1,7 +1,7 @@
 """Random partitions between two servers and etcd: benchmarks/partitions.py [PARTITIONS] [SEED]
 
 In each round one server or both cannot send to etcd, cannot receive from it, or both, for up to 6 s. Prints the number
-of leaders and answered requests, and fails if a command of a deposed leader arrived after one of its successor, or if
+of leaders and answered requests, and fails if a command of a former leader arrived after one of its successor, or if
 the answered requests are not linearizable. Needs root rights.
 """
 

@@ -1,7 +1,7 @@
-"""Promises: deleting a podman workload takes at most 0.9 times of separate podman calls.
+"""Limits: deleting a podman workload takes at most 0.9 times as long as separate podman calls.
 
 Separate calls are `podman stop` and `podman rm`, one after another; the agent removes with one call. Both ways
-alternate, so that a busy machine disturbs both alike; medians count. Needs root rights and podman.
+alternate, so that other load affects both equally; medians count. Needs root rights and podman.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ ROUNDS, MAX_RATIO, CALL_LIMIT = 10, 0.9, 60.0
 
 
 def a_spec(number: int) -> WorkloadSpec:
-    """The program ends at once when it gets the stop signal, as a well-behaved workload does."""
+    """The program ends immediately after the stop signal, as a correct workload does."""
     script = f"trap exit TERM; sleep {1000 + number} & wait"
     return a_workload("web", config=f"image: {IMAGE}\ncommandArgs: [sh, -c, '{script}']")
 

@@ -1,4 +1,4 @@
-"""What the benchmarks of a whole cluster share: real processes on a podman of its own, and somebody who listens.
+"""What the benchmarks of a whole cluster share: real processes with an isolated podman, and a subscriber.
 
 `real_cluster` starts `ank-server` and one `ank-agent` and removes everything afterwards. `Listener` runs `ank get
 events` and notes when each state of a workload arrives. Times are of the monotonic clock, in seconds.
@@ -27,7 +27,7 @@ RUNNING = "Running(Ok)"
 CONNECTED = "connected"
 LIMIT = 90.0
 MASKS = ("workloadStates", "agents")
-# Ends at once when it is stopped, as a well-behaved workload does: time spent waiting for it would measure nothing.
+# Ends immediately after the stop signal, so that its own delay is not measured.
 OPTIONS = ("--stop-signal=KILL",)
 COMMAND = ("sleep", "10000")
 PODMAN_RUN = ("podman", "run", "-d", *OPTIONS, IMAGE, *COMMAND)
@@ -44,7 +44,7 @@ _WORKLOAD = """\
 
 
 def _program(name: str) -> str:
-    """As it is installed: `python -m` would cost a few milliseconds that no user pays."""
+    """As it is installed: `python -m` would take a few milliseconds more than the installed program."""
     return str(installed_python().with_name(name))
 
 
@@ -112,9 +112,9 @@ def real_cluster() -> Iterator[RealCluster]:
 
 
 class Listener:
-    """A subscriber of `ank get events`. `next` gives the moment of arrival, a workload and its state, one by one.
+    """A subscriber of `ank get events`. `next` returns the time of arrival, a workload and its state, one by one.
 
-    An agent that appears is told like a workload that is `CONNECTED`.
+    An agent that appears is returned like a workload in the state `CONNECTED`.
     """
 
     def __init__(self, cluster: RealCluster) -> None:
@@ -150,7 +150,7 @@ class Listener:
         return self.wait_for_all({name}, state)
 
     def wait_for_all(self, names: Collection[str], state: str) -> float:
-        """When the last of them was told to be in this state."""
+        """The time at which the last of them was reported in this state."""
         missing = set(names)
         while True:
             now, name, found = self.next()
@@ -160,7 +160,7 @@ class Listener:
                 return now
 
     def skip(self) -> None:
-        """Forget what has arrived until now."""
+        """Drop all states that have arrived so far."""
         while not self._states.empty():
             self._states.get_nowait()
 
@@ -173,7 +173,7 @@ class Listener:
 
 
 def seconds_of(command: Sequence[str], environ: Mapping[str, str], output: Path = Path(os.devnull)) -> float:
-    """From its start to its end, which a process descriptor tells: waiting with a limit otherwise looks every 50 ms."""
+    """From its start to its end, which a process descriptor reports: `wait` with a limit polls only every 50 ms."""
     with output.open("wb") as stdout:
         begin = time.monotonic()
         process = subprocess.Popen(command, env=environ, stdout=stdout)
@@ -198,6 +198,6 @@ def verdict(holds: bool) -> int:
     """The last line and the exit code."""
     load = os.getloadavg()[0]
     print(
-        f"the promise {'holds' if holds else 'DOES NOT HOLD'} (load of the machine {load:.1f}, {os.cpu_count()} cores)"
+        f"{'within the limit' if holds else 'LIMIT EXCEEDED'} (load of the machine {load:.1f}, {os.cpu_count()} cores)"
     )
     return 0 if holds else 1

@@ -1,8 +1,8 @@
-"""Promises for 50 running podman containers: watching them costs less than 0.5 % of a core, and a restarted agent
+"""Limits for 50 running podman containers: watching them costs less than 0.5 % of a core, and a restarted agent
 resumes them all in less time than two `podman ps` take.
 
 The cost is the CPU time of this process and of the podman calls it makes, over an interval between two of the slow
-listings that are the net under all hints, with one such listing added in proportion. Needs root rights and podman.
+listings that detect changes without an event, with one such listing added in proportion. Needs root rights and podman.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ async def start_all(env: PodmanEnv) -> float:
 
 
 async def resume(runtime: PodmanRuntime) -> float:
-    """From nothing known to all states told."""
+    """From the start until all states are reported."""
     running = asyncio.Event()
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
 
     def sink(state: ExecutionState) -> None:
-        told.append(state)
-        if told.count(RUNNING_OK) == COUNT:
+        reported.append(state)
+        if reported.count(RUNNING_OK) == COUNT:
             running.set()
 
     began = time.perf_counter()
@@ -95,7 +95,7 @@ def main() -> int:
     print(f"one `podman ps`: {listing * 1000:.0f} ms; resume of {COUNT}: {resumed * 1000:.0f} ms")
     print(f"watching {COUNT} containers for {WATCHED:.0f} s: {share:.2%} of a core")
     kept = resumed < 2 * listing and share < IDLE_PROMISE
-    print("promises kept" if kept else "promise broken")
+    print("within the limit" if kept else "limit exceeded")
     return 0 if kept else 1
 
 

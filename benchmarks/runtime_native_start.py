@@ -1,7 +1,7 @@
-"""Promises: starting a native workload takes at most 5 times as long as a bare Python process, and keeping it 4 MB.
+"""Limits: starting a native workload takes at most 5 times as long as a bare Python process, and keeping it 4 MB.
 
-Both are started the same way and alternate, so that a busy machine disturbs both alike; medians count. The memory is
-what the process that stays with each workload does not share with others. Needs no rights.
+Both are started the same way and alternate, so that other load affects both equally; medians count. The memory is
+the private memory of the process that keeps each workload. Needs no rights.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def main() -> int:
         took, bare, size = asyncio.run(measure(Path(folder) / "native"))
     print(f"start: {took * 1000:.0f} ms, {took / bare:.1f} times a bare Python; kept with {size / 1000:.1f} MB")
     kept = took <= MAX_RATIO * bare and size <= MAX_MEMORY
-    print("promises kept" if kept else "promise broken")
+    print("within the limit" if kept else "limit exceeded")
     return 0 if kept else 1
 
 

@@ -1,4 +1,4 @@
-"""Promise: what the server does for one workload costs the same in a cluster of 10,000 as in one of 100.
+"""Limit: the work of the server for one workload costs the same in a cluster of 10,000 as in one of 100.
 
 Updating, planning, reading and reporting one workload is timed in both, with templates, dependencies and three event
 subscribers whose masks contain wildcards. Each ratio must be at most 3. A full replacement of 10,000 workloads must

@@ -1,4 +1,4 @@
-"""Promise: no single request of 4 MiB can hold up the server for long, however it is made.
+"""Limit: no single request of 4 MiB can block the server for long.
 
 Each of these requests is as large as a client of Eclipse Ankaios can send and made to be expensive, in a cluster of
 1,000 workloads. Each must be handled in less than 5 seconds of computing, and in a worker thread if it takes more
@@ -113,7 +113,7 @@ def one_config_with_many_keys() -> FromClient:
     return request(update)
 
 
-def everybody_depends_on_everybody_before() -> FromClient:
+def every_workload_depends_on_all_previous_ones() -> FromClient:
     update = base.UpdateStateRequest()
     update.newState.desiredState.apiVersion = "v1"
     for number in range(700):
@@ -134,7 +134,7 @@ REQUESTS: tuple[Callable[[], FromClient], ...] = (
     a_long_chain_of_dependencies,
     one_workload_with_a_long_config,
     one_config_with_many_keys,
-    everybody_depends_on_everybody_before,
+    every_workload_depends_on_all_previous_ones,
 )
 
 

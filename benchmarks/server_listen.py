@@ -1,4 +1,4 @@
-"""Promise: `ank-server` accepts connections 40 ms after it was started, before it has loaded its code.
+"""Limit: `ank-server` accepts connections 40 ms after it was started, before it has loaded its code.
 
 Prints the median time from the start of the process to the first connection, and to the first answer.
 """

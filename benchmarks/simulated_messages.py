@@ -1,4 +1,4 @@
-"""Promise: the messages that a change causes do not depend on the number of agents.
+"""Limit: the messages that a change causes do not depend on the number of agents.
 
 A simulated cluster runs the real server and the real agents on virtual time in one process; the messages between them
 are counted for the start of all agents, for a minute at rest, and for the change of one workload. Each agent has one
@@ -86,7 +86,7 @@ def measure(agents: int) -> float:
     loop, random, counted = VirtualTimeLoop(), Random(1), Counted()
     disks = SimulatedDisks(random)
     began = time.process_time()
-    remember_traffic(counted)
+    record_traffic(counted)
 
     def show(what: str) -> float:
         messages, size = counted.since_last()
@@ -109,7 +109,7 @@ def measure(agents: int) -> float:
     return changed
 
 
-def remember_traffic(counted: Counted) -> None:
+def record_traffic(counted: Counted) -> None:
     """The server of the simulation is the only one in this process."""
     created = ServerTraffic.__init__
 

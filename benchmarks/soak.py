@@ -1,8 +1,8 @@
-"""Promise: a cluster under constant change needs nothing more at the end than after the first minute.
+"""Limit: a cluster under constant change needs no more resources at the end than after the first minute.
 
 Real processes: a server with a stored state, three agents, 50 workloads (47 native processes, 3 podman containers).
 Workloads are changed, deleted, created and killed, one agent is killed and restarted, logs are followed, and events
-subscribed to; clients come and go. Once a minute the load pauses until all workloads run, and the memory (PSS), file
+subscribed to; clients start and end. Once a minute the load pauses until all workloads run, and the memory (PSS), file
 descriptors, threads, tasks, processes and files are counted. At the end each may be at most 5 % above its value after
 the first minute. Buffers with a limit are filled before, with entries as large as those of the load: the history (1,000
 revisions) and the records (30 of each workload). Without podman all workloads are native.
@@ -42,7 +42,7 @@ WORKLOADS, CONTAINERS, PRINTING = 50, 3, 6
 FOLLOWERS, SUBSCRIBERS = 5, 5
 CHANGES_FOR_RECORDS, REVISIONS = 6, 1000  # 30 records for each workload, and the limit of the history
 PAUSE = 0.4  # seconds between two operations
-PATIENCE = 120.0
+TIME_LIMIT = 120.0
 RUNNING = "Running(Ok)"
 PRINTS = ["/bin/busybox", "sh", "-c", "while :; do echo $0 $RANDOM; sleep 0.5; done"]
 SLEEPS = ["/bin/busybox", "sleep"]
@@ -120,7 +120,7 @@ class Soak:
             states = self.cluster.states()
             return len(states) == WORKLOADS and all(state == RUNNING for state, _ in states.values())
 
-        self.cluster.wait_until("all workloads run", all_run, PATIENCE, lambda: f"states: {self.cluster.states()}")
+        self.cluster.wait_until("all workloads run", all_run, TIME_LIMIT, lambda: f"states: {self.cluster.states()}")
 
     # --- the load
 
@@ -241,7 +241,7 @@ class Soak:
         for number in range(FOLLOWERS):
             if self._clients[f"logs{number}"].poll() is not None:
                 self._follow(number)
-        self.cluster.wait_until("all clients receive", self._change_until_received, PATIENCE)
+        self.cluster.wait_until("all clients receive", self._change_until_received, TIME_LIMIT)
         for name, client in self._clients.items():
             if client.poll():
                 output = (self._outputs / name).read_text()[-1000:]

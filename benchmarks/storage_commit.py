@@ -1,4 +1,4 @@
-"""Promise: storing one change costs the same with 10,000 workloads as with 100, and 1,000 changes a minute are no load.
+"""Limit: storing one change costs the same with 10,000 workloads as with 100, and 1,000 changes a minute are stored.
 
 For each store: one commit with 100 and with 10,000 stored entries (ratio at most 3), a commit of 10,000 entries, 1,000
 commits from 20 tasks, each of which waits for its commit, and the time and memory of loading 10,000 entries. etcd is

@@ -1,8 +1,8 @@
-"""Promise: an update with `startNewFirst` has at most 20 ms without a running instance.
+"""Limit: an update with `startNewFirst` has at most 20 ms without a running instance.
 
 A client connects to the port of a native workload again and again. Instances share the port (SO_REUSEPORT), and each
 has a health check on another port. The longest time between two successful connections with a refused one in between
-counts, so that a busy machine that delays the client is not a gap. An update that stops the old instance first is
+counts, so that a delay of the client on a busy machine is not a gap. An update that stops the old instance first is
 measured as well, for comparison. Needs no rights.
 """
 

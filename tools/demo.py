@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The demo: a one-node cluster with three workloads and one device, live in this terminal; nothing stays behind.
+"""The demo: a one-node cluster with three workloads and one device, live in this terminal, and removed at the end.
 
-With a podman that can run containers here it uses that, with a storage of its own inside the repository; without, the
-same example runs as plain processes. Without a terminal it runs through, prints the final table and ends with 0. What a
-demo that was killed could not remove is removed by the next one.
+With a podman that can run containers here it uses that, with a separate storage inside the repository; without, the
+same example runs as plain processes. Without a terminal it runs to its end, prints the final table and ends with 0.
+What a demo that was killed could not remove is removed by the next one.
 """
 
 import fcntl
@@ -92,13 +92,13 @@ def main() -> int:
             podman.close()
         place.close()
     if live and code == 0:
-        with suppress(OSError):  # as is the window
+        with suppress(OSError):  # as the window is
             os.write(sys.stdout.fileno(), b"Everything is gone again.\n")
     return code
 
 
 def run_cluster(podman: IsolatedPodman | None, temporary: Path, live: bool) -> int:
-    """Ctrl+C reaches the cluster, too; every other signal that shall end us is handed on. It then cleans up."""
+    """Ctrl+C reaches the cluster, too; other signals that end this process are forwarded. It then cleans up."""
     environ = {
         **os.environ,
         **(podman.variables if podman else {}),

@@ -1,7 +1,7 @@
 """What mkdocs does beyond its settings when it builds the site from docs/: two hooks, which it calls by their names.
 
-Decisions are added to the navigation, however many there are. And the copy button of a terminal session copies the
-commands, without prompts and output: they are put into an attribute that the theme's button looks for.
+All decisions are added to the navigation. And the copy button of a terminal session copies the
+commands, without prompts and output: they are written to the attribute that the button of the theme reads.
 """
 
 import re

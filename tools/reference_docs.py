@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/reference/*.md from the code, so that the reference says what the programs do.
+"""Writes docs/reference/*.md from the code, so that the reference matches the programs.
 
 Usage: tools/reference_docs.py [--check]      with --check nothing is written; fails if a page is not current
 """

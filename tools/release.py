@@ -21,7 +21,7 @@ WIDTH = 140
 
 
 class ReleaseError(Exception):
-    """The release cannot be made; the message says why."""
+    """The release cannot be made; the message is the reason."""
 
 
 class Project:
@@ -106,7 +106,7 @@ def main(arguments: list[str], project: Project | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("prepare", help="write version and changelog").add_argument("version")
     commands.add_parser("check", help="fail if the tag does not match version and changelog").add_argument("tag")
-    commands.add_parser("notes", help="print what the changelog says about a tag").add_argument("tag")
+    commands.add_parser("notes", help="print the section of the changelog for a tag").add_argument("tag")
     given = parser.parse_args(arguments)
     project = project or Project()
     try:

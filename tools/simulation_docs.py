@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the list of replacements into docs/simulation.md. With --check it only tells whether the page is current.
+"""Writes the list of replacements into docs/simulation.md. With --check it only reports whether the page is current.
 
 Usage: tools/simulation_docs.py [--check]
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Draws docs/pictures/*.svg from the real programs: what a terminal shows after the commands of a scene were typed in.
 
-Usage: tools/terminal_pictures.py [--check] [SCENE...]      default: all scenes; --check only tells what has changed
+Usage: tools/terminal_pictures.py [--check] [SCENE...]      default: all scenes; --check only reports what has changed
 
-A scene runs in a terminal of tmux with a shell of its own; what it says must appear, then the screen is kept. The
-pictures need no font from elsewhere. Where this repository lies on the machine is shown as ~/ankaios, and times are
+A scene runs in a terminal of tmux with a separate shell; its expected text must appear, then the screen is saved. The
+pictures need no external font. The path of this repository is shown as ~/ankaios, and times are
 replaced. Needs tmux, and the default port of the server to be free.
 """
 
@@ -58,7 +58,7 @@ class Scene:
     cluster: str | None = None
     shop: str = ""
     setup: str = ""
-    stop: bool = False  # by Ctrl+C, because it would go on for ever
+    stop: bool = False  # by Ctrl+C, because it would run for ever
     fresh: bool = False  # `ank` is not on the path, as in a new clone
 
 
@@ -189,7 +189,7 @@ SCENES = {
 
 
 class Terminal:
-    """One tmux server with one window; gone with `close`."""
+    """One tmux server with one window; removed by `close`."""
 
     def __init__(self, width: int, height: int, shop: str = "", *, fresh: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="pictures-"))
@@ -276,7 +276,7 @@ def draw(scene: Scene, screen: str) -> str:
 
 
 def with_fixed_times(screen: str) -> str:
-    """Times of this century are replaced, one second after the other: a picture depends on the program alone."""
+    """Times of this century are replaced, one second after the other: a picture depends only on the program."""
     seconds = count()
     screen = re.sub(r"\d\d:\d\d:\d\d \(\d+ s\)", "10:31:00 (2 s)", screen)
     return re.sub(

@@ -4,8 +4,9 @@
 Usage: tools/trace.py [--missing]
 
 A requirement counts as implemented where a file under src/ or proto/ carries [impl->ID], and as tested where a file
-under tests/ carries [utest->ID], [itest->ID] or [stest->ID], as its column `needs` asks. A tag only says where to look:
-the code or test beside it must do what the requirement says. Ends with 1 if something is missing or a tag is unknown.
+under tests/ carries [utest->ID], [itest->ID] or [stest->ID], as its column `needs` requires. A tag only shows where to
+look: the code or test beside it must do what the requirement demands. Ends with 1 if something is missing or a tag is
+unknown.
 """
 
 import re

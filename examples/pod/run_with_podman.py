@@ -30,7 +30,7 @@ def main() -> int:
             settle = [] if sys.stdout.isatty() else ["--settle"]
             up = [str(Path(sys.executable).with_name("ank")), "up", "--runtime", "podman-kube", *settle]
             command = [*up, *sys.argv[1:], str(HERE / "manifest.yaml")]
-            # Ctrl+C and an end from outside are for the cluster, which then cleans up.
+            # Ctrl+C and other signals are handled by the cluster, which then cleans up.
             cluster = subprocess.Popen(command, env=podman.environ)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: cluster.terminate())
@@ -38,7 +38,7 @@ def main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
-            SCRATCH.rmdir()  # unless somebody else uses it
+            SCRATCH.rmdir()  # unless another program uses it
 
 
 if __name__ == "__main__":

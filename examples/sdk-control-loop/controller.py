@@ -1,7 +1,7 @@
-"""Keeps three workers running, whatever happens to them; runs a survey once and clears it away.
+"""Keeps three workers running and restarts them after a failure; runs a survey once and deletes it.
 
-It listens to the states of its workloads instead of asking again and again: each event brings what has changed. One of
-the workers is made to fail after a second, so that there is something to see.
+It subscribes to the states of its workloads instead of polling them: each event contains what has changed. One of
+the workers is made to fail after a second, so that a restart can be seen.
 """
 
 import os
@@ -21,7 +21,7 @@ SURVEY = "survey"
 ENDED = (WorkloadStateEnum.FAILED, WorkloadStateEnum.SUCCEEDED)
 WORK = 'command: ["/bin/sh", "-c", "echo attempt {attempt} at work; exec sleep 1000000"]'
 BROKEN = 'command: ["/bin/sh", "-c", "echo attempt {attempt} breaks; sleep 1; exit 3"]'
-ONCE = 'command: ["/bin/sh", "-c", "echo all quiet"]'
+ONCE = 'command: ["/bin/sh", "-c", "echo survey done"]'
 
 
 class Controller:
@@ -46,7 +46,7 @@ class Controller:
         if now.state not in ENDED:
             return
         if name == SURVEY:
-            print("survey is done, clearing it away")
+            print("survey is done, deleting it")
             self._ankaios.delete_workload(SURVEY)
         elif name in WORKERS:
             print(f"{name} ended ({now.state}, {now.additional_info}), starting it again")
@@ -77,7 +77,7 @@ class Controller:
 
 
 def main() -> None:
-    # Where an agent may not mount, it says where the pipes are. In containers they are always where the SDK looks.
+    # If the agent may not mount, this variable has the path of the FIFOs. In containers it is the default of the SDK.
     if folder := os.environ.get("ANKAIOS_CONTROL_INTERFACE"):
         ControlInterface.ANKAIOS_CONTROL_INTERFACE_BASE_PATH = folder
     with Ankaios(log_level=AnkaiosLogLevel.WARN) as ankaios:

@@ -1,6 +1,6 @@
 """The site builds from docs/ without a warning, and its pages are rendered as intended.
 
-Needs: mkdocs with its theme, as scripts/install brings them.
+Needs: mkdocs with its theme, as scripts/install installs them.
 """
 
 import importlib.util
@@ -45,14 +45,14 @@ def test_every_page_is_on_the_site(site: Path) -> None:
 
 
 @needs_mkdocs
-def test_no_block_of_code_is_taken_for_text(site: Path) -> None:
+def test_every_block_of_code_is_rendered_as_code(site: Path) -> None:
     broken = [path.name for path in site.rglob("*.html") if "```" in path.read_text()]
     assert not broken
 
 
 @needs_mkdocs
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
-def test_the_copy_button_copies_commands_alone(site: Path, page: Path) -> None:
+def test_the_copy_button_copies_only_commands(site: Path, page: Path) -> None:
     shown = ["\n".join(block.commands) for block in blocks(page) if block.language == "console"]
     html = (site / page.relative_to(DOCS).with_suffix(".html")).read_text()
     assert [unescape(copied) for copied in re.findall(r'data-copy="([^"]*)"', html)] == shown
@@ -60,18 +60,18 @@ def test_the_copy_button_copies_commands_alone(site: Path, page: Path) -> None:
 
 @needs_mkdocs
 def test_the_site_loads_no_external_fonts_or_scripts(site: Path) -> None:
-    asked = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"')
+    references = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"')
     for path in site.rglob("*.html"):
-        assert asked.findall(path.read_text()) == [], path.name
+        assert references.findall(path.read_text()) == [], path.name
 
 
-def test_links_of_the_readme_have_targets() -> None:
+def test_links_of_the_readme_have_existing_targets() -> None:
     links = [link for link in LINK.findall((ROOT / "README.md").read_text()) if not link.startswith("http")]
     assert len(links) > 10
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_the_readme_opens_with_three_sentences_a_picture_and_two_commands() -> None:
+def test_the_readme_starts_with_three_sentences_a_picture_and_two_commands() -> None:
     _, opening, picture, commands, *_ = (ROOT / "README.md").read_text().split("\n\n")
     assert len(re.findall(r"[.:] ?(?=[A-Z]|$)", re.sub(r"\([^)]*\)", "", opening.replace("\n", " ")))) == 3
     assert "docs/pictures/demo.svg" in picture
@@ -95,8 +95,8 @@ def test_every_module_on_a_picture_exists() -> None:
 
 
 @pytest.mark.parametrize("picture", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda picture: picture.name)
-def test_a_picture_stands_on_its_own_and_is_made_by_a_script(picture: Path) -> None:
-    """No fonts or images from elsewhere, nothing of the machine it was made on."""
+def test_a_picture_is_self_contained_and_made_by_a_script(picture: Path) -> None:
+    """No external fonts or images, and no paths of the machine on which it was made."""
     text = picture.read_text()
     assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
     assert not re.search(r"@font-face|<image|xlink:href|@import", text)

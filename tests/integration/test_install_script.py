@@ -1,6 +1,6 @@
-"""`scripts/install` says what is missing and how to get it, takes no more than it needs, and is quick the second time.
+"""`scripts/install` reports what is missing and how to install it, installs only that, and is fast the second time.
 
-A stand-in for Python notes what it is asked, and only the programs that a bare Debian has are on the path.
+A replacement for Python records its arguments, and only the programs of a minimal Debian are on the path.
 """
 
 import os
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BARE = ("bash", "env", "cat", "cut", "dirname", "grep", "mkdir", "cp", "readlink", "rm", "sha256sum", "sh", "ldconfig")
 PYTHON = """\
 #!/bin/sh
-echo "$@" >>"$ASKED"
+echo "$@" >>"$CALLS"
 case $1-$2 in
   -c-*version_info*) exit "${OLD:-0}" ;;
   -c-*ensurepip*) exit "${WITHOUT_VENV:-0}" ;;
@@ -25,12 +25,12 @@ USER, SUPERUSER = "1000", "0"
 
 
 class Machine:
-    """With a clone on it, and next to nothing installed."""
+    """With a clone, and few installed programs."""
 
     def __init__(self, folder: Path) -> None:
         self.clone = folder / "clone"
         self._bin = folder / "bin"
-        self._asked = folder / "asked"
+        self._calls = folder / "calls"
         (self.clone / "scripts").mkdir(parents=True)
         (self.clone / "src").mkdir()
         shutil.copy(ROOT / "scripts/install", self.clone / "scripts")
@@ -47,8 +47,8 @@ class Machine:
 
     def install(self, *words: str, user: str = USER, **extra: str) -> subprocess.CompletedProcess[str]:
         self.program("id", f"#!/bin/sh\necho {user}\n")
-        self._asked.write_text("")
-        environ = {"PATH": str(self._bin), "ASKED": str(self._asked), **extra}
+        self._calls.write_text("")
+        environ = {"PATH": str(self._bin), "CALLS": str(self._calls), **extra}
         return subprocess.run(
             [self.clone / "scripts/install", *words],
             env=environ,
@@ -60,8 +60,8 @@ class Machine:
         )
 
     @property
-    def asked(self) -> list[str]:
-        return [line for line in self._asked.read_text().splitlines() if not line.startswith("-c")]
+    def calls(self) -> list[str]:
+        return [line for line in self._calls.read_text().splitlines() if not line.startswith("-c")]
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ def test_without_root_it_names_what_is_missing_and_continues(machine: Machine) -
     missing = done.stderr.splitlines()[0].removeprefix("these system packages are missing: ").split()
     assert {"podman", "zsh", "fish", "openssl", "git"} <= set(missing)
     assert done.stderr.splitlines()[1] == f"install them with:  sudo apt-get install {' '.join(missing)}"
-    assert "going on" in done.stderr
-    assert any("--group dev" in line for line in machine.asked)
+    assert "continuing" in done.stderr
+    assert any("--group dev" in line for line in machine.calls)
 
 
 def test_root_installs_what_is_missing_and_nothing_else(machine: Machine, tmp_path: Path) -> None:
@@ -89,20 +89,20 @@ def test_root_installs_what_is_missing_and_nothing_else(machine: Machine, tmp_pa
     assert "zsh" not in install.split()
 
 
-def test_a_failing_apt_does_not_stop_the_installation(machine: Machine) -> None:
+def test_it_continues_after_a_failure_of_apt(machine: Machine) -> None:
     machine.program("apt-get", "#!/bin/sh\necho 'no network' >&2\nexit 100\n")
     done = machine.install(user=SUPERUSER)
     assert done.returncode == 0
-    assert "no network" in done.stderr and "going on" in done.stderr
+    assert "no network" in done.stderr and "continuing" in done.stderr
 
 
-def test_the_product_alone_needs_nothing_of_debian(machine: Machine) -> None:
+def test_the_product_needs_no_packages_of_debian(machine: Machine) -> None:
     done = machine.install("product", user=SUPERUSER)
     assert (done.returncode, done.stderr) == (0, "")
-    assert not any("dev" in line or "sdk" in line for line in machine.asked)
+    assert not any("dev" in line or "sdk" in line for line in machine.calls)
 
 
-def test_without_venv_it_stops_and_says_what_to_install(machine: Machine) -> None:
+def test_without_venv_it_stops_and_names_the_package_to_install(machine: Machine) -> None:
     done = machine.install("product", WITHOUT_VENV="1")
     assert done.returncode == 1
     assert "sudo apt-get install python3-venv" in done.stderr
@@ -115,16 +115,16 @@ def test_an_old_python_is_refused(machine: Machine) -> None:
     assert not (machine.clone / ".venv").exists()
 
 
-def test_a_second_run_changes_nothing(machine: Machine) -> None:
+def test_a_second_run_installs_nothing(machine: Machine) -> None:
     machine.install()
     machine.install()
-    assert machine.asked == []
+    assert machine.calls == []
     machine.install("product")
-    assert machine.asked == []
+    assert machine.calls == []
 
 
 def test_a_clone_that_was_moved_gets_a_new_environment(machine: Machine) -> None:
-    """Its old one would go on using what is in the old place."""
+    """The old one would use files of the old folder."""
     machine.install("product")
     (machine.clone / ".venv/of-the-old-place").touch()
     moved = machine.clone.with_name("moved")
@@ -132,14 +132,14 @@ def test_a_clone_that_was_moved_gets_a_new_environment(machine: Machine) -> None
     machine.clone = moved
     machine.install("product")
     assert not (moved / ".venv/of-the-old-place").exists()
-    assert any(line.startswith("-m venv") for line in machine.asked)
+    assert any(line.startswith("-m venv") for line in machine.calls)
 
 
 def test_an_environment_whose_python_was_replaced_is_created_again(machine: Machine) -> None:
     machine.install("product")
     (machine.clone / ".venv/bin/python").write_text("#!/bin/sh\nexit 1\n")
     assert machine.install("product").returncode == 0
-    assert any(line.startswith("-m venv --clear") for line in machine.asked)
+    assert any(line.startswith("-m venv --clear") for line in machine.calls)
 
 
 @pytest.mark.parametrize("word", ["--help", "prodcut"])
@@ -150,7 +150,7 @@ def test_unknown_arguments_change_nothing(machine: Machine, word: str) -> None:
     assert not (machine.clone / ".venv").exists()
 
 
-def test_a_package_that_cannot_be_downloaded_is_reported(machine: Machine) -> None:
+def test_a_package_that_cannot_be_fetched_is_reported(machine: Machine) -> None:
     machine.program("python3", PYTHON + 'case $3 in install) echo "no such host" >&2; exit 1 ;; esac\n')
     done = machine.install("product")
     assert done.returncode == 1

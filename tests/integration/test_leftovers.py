@@ -1,4 +1,4 @@
-"""What a run leaves behind is found, named and ended: the tool behind `scripts/test` is itself under test."""
+"""Processes and files that a test run leaves behind are found, named and removed."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def test_a_run_without_leftovers_has_the_exit_code_of_its_command(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_signal_also_ends_the_processes_of_the_command(tmp_path: Path) -> None:
+def test_a_signal_to_the_run_ends_all_its_processes(tmp_path: Path) -> None:
     waiting = "echo ready; sleep 12345"
     with subprocess.Popen(
         [sys.executable, ROOT / "tests/support/clean_run.py", "bash", "-c", waiting],
@@ -52,7 +52,7 @@ def test_a_signal_also_ends_the_processes_of_the_command(tmp_path: Path) -> None
         assert run.stdout.readline() == "ready\n"
         until = time.monotonic() + LIMIT
         while run.poll() is None and time.monotonic() < until:
-            run.terminate()  # again, if it came before there was something to wait for
+            run.terminate()  # again, if the first signal was sent before the command was started
             time.sleep(0.2)
         assert run.returncode == 143
     assert list(tmp_path.iterdir()) == []
@@ -65,8 +65,8 @@ def test_temporary_files_go_to_a_folder_that_is_removed(tmp_path: Path) -> None:
     assert not Path(folder).exists()
 
 
-def test_a_process_without_session_and_environment_of_the_run_is_found(tmp_path: Path) -> None:
-    """Orphaned, in a session of its own, with an empty environment, and said to be elsewhere."""
+def test_a_process_is_found_without_its_environment_and_parent(tmp_path: Path) -> None:
+    """Orphaned, in a separate session, with an empty environment, and in another folder."""
     done = clean_run("(cd /; setsid env -i sleep 12345 & )", tmp_path)
     assert done.returncode == 1
     assert "left behind" in done.stderr and ": sleep 12345" in done.stderr
@@ -74,7 +74,7 @@ def test_a_process_without_session_and_environment_of_the_run_is_found(tmp_path:
     assert not Path(f"/proc/{pid}").exists(), "it was ended"
 
 
-def test_a_process_that_is_just_ending_is_no_leftover(tmp_path: Path) -> None:
+def test_a_process_that_is_ending_is_not_reported(tmp_path: Path) -> None:
     assert clean_run("(setsid sleep 0.5 &)", tmp_path).returncode == 0
 
 
@@ -85,8 +85,8 @@ def test_a_podman_storage_is_named_and_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_changes_by_other_programs_during_the_run_are_ignored(tmp_path: Path) -> None:
-    """A process, a file and a folder of podman that somebody else creates while the run is under way."""
+def test_processes_and_files_of_other_users_are_ignored(tmp_path: Path) -> None:
+    """A process, a file and a folder of podman that another user creates during the run."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     run = f"touch {ready}; until [ -e {go} ]; do sleep 0.05; done"
     with subprocess.Popen(
@@ -115,17 +115,17 @@ def test_a_mount_is_named_and_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_command_ended_by_a_signal_has_the_exit_code_of_shells(tmp_path: Path) -> None:
+def test_the_end_by_a_signal_is_reported_as_in_shells(tmp_path: Path) -> None:
     assert clean_run("kill -TERM $$", tmp_path).returncode == 143
 
 
-def test_mounts_and_storage_outside_of_the_run_are_ignored(tmp_path: Path) -> None:
+def test_mounts_and_storage_outside_the_run_folder_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / f"{STORAGE_PREFIX}other").mkdir()
     assert traces_in(tmp_path / "run") == []
 
 
-def test_processes_of_the_run_are_identified_by_the_folder_in_their_environment(tmp_path: Path) -> None:
+def test_processes_of_the_run_are_found_by_the_folder_in_their_environment(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "1000"], env={"TMPDIR": f"{tmp_path}/1/deeper"})
     try:
         assert list(processes_of(tmp_path / "1")) == [child.pid]

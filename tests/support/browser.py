@@ -111,5 +111,5 @@ def wait_until(page: Page, expression: str) -> None:
     """Until the expression is true in the page. The content security policy forbids the functions of Playwright."""
     until = time.monotonic() + WAIT_SECONDS
     while not page.evaluate(f"Boolean({expression})"):
-        assert time.monotonic() < until, f"waited in vain for {expression}"
+        assert time.monotonic() < until, f"timeout while waiting for {expression}"
         page.wait_for_timeout(5)

@@ -1,11 +1,11 @@
-"""Bugs on command: a function that fails once, as real code may, and then does what it should."""
+"""Injected bugs: a function that fails once, as real code may, and works afterwards."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 class Bug(Exception):
-    """Nobody expects it."""
+    """No code handles this exception."""
 
 
 BUG = Bug("a bug")
@@ -13,7 +13,7 @@ SHOWN = "Internal error: Bug: a bug"
 
 
 class FailsOnce:
-    """Takes the place of a function or a method."""
+    """Replaces a function or a method."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

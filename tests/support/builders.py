@@ -1,4 +1,4 @@
-"""Plain objects for tests: `a_workload()` is a sensible one, keywords say what matters to the test."""
+"""Plain objects for tests: `a_workload()` has defaults, keywords set what the test needs."""
 
 from typing import Any
 

@@ -57,7 +57,7 @@ class Authority:
         ca: Path | None = None,
         role: str = "",
     ) -> PemMaterial:
-        """`chain` is sent along with the certificate; `ca` is trusted instead of this authority."""
+        """`chain` is sent with the certificate; `ca` is trusted instead of this authority."""
         certificate, key = self.certificate_files(who, san=san, usage=usage, days=days, role=role)
         if chain is not None:
             certificate.write_text(certificate.read_text() + chain.read_text())

@@ -3,7 +3,7 @@
 
 The commands get a run folder for temporary files (TMPDIR), removed at the end. Orphaned processes are adopted.
 Processes, mounts, loop devices and podman storage of the run that are left at the end are named, then ended or removed,
-and make the exit code 1 if it was 0. Whatever other users of the machine do at the same time is not examined.
+and make the exit code 1 if it was 0. Processes and files of other users of the machine are not examined.
 """
 
 import ctypes
@@ -63,7 +63,7 @@ class CleanRun:
                 return code if code >= 0 else 128 - code
 
     def _stop(self, number: int) -> None:
-        """End the command and all that it waits for in the way of Ctrl+C, so that pytest cleans up and reports."""
+        """End the command and all that it waits for as with Ctrl+C, so that pytest cleans up and reports."""
         self.stopped_by = number
         if number == signal.SIGINT or self._child is None:  # the terminal has sent SIGINT to the command, too
             return

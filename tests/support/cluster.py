@@ -1,4 +1,4 @@
-"""A real cluster for stories: `ank-server`, agents and `ank` as processes of their own, nothing left behind.
+"""A real cluster for system tests: `ank-server`, agents and `ank` are separate processes, removed at the end.
 
     with Cluster() as cluster:
         cluster.start_server(manifest)
@@ -58,7 +58,7 @@ def free_port() -> int:
 class Cluster:
     """Owns the processes it starts and a temporary folder, below `parent` if given; ends and removes both.
 
-    `python`: how to start Python, e.g. as somebody else.
+    `python`: how to start Python, e.g. as another user.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Cluster:
             self.state("agents")
         except CannotConnect:
             return False
-        except AnkaiosError:  # an answer that this test expects or not
+        except AnkaiosError:  # any answer shows that the server responds
             pass
         return True
 
@@ -145,7 +145,7 @@ class Cluster:
         end_native_workloads(self.folder / "run")
         self._folder.cleanup()
 
-    # --- asking
+    # --- queries
 
     def ank(self, *arguments: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -165,7 +165,7 @@ class Cluster:
         return self.ank("apply", str(self.write("apply.yaml", manifest)), *more).stdout
 
     def state(self, *masks: str) -> dict[str, Any]:
-        """As `ank get state` prints it, but without a process for each time somebody waits for something."""
+        """As `ank get state` prints it, but without a process for each query of a wait."""
         with connect_blocking(ConnectionSettings(self.url), Method.CLI, commander_hello()) as connection:
             return COMPLETE_STATE.to_form(Session(connection, ANSWER_MS).complete_state(*masks))
 

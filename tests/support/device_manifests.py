@@ -1,4 +1,4 @@
-"""Manifests with cameras that exist only in words, for stories about devices."""
+"""Manifests with simulated cameras, for tests of devices."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def native(command: Sequence[str] = SLEEP) -> dict[str, Any]:
 def a_user(
     name: str, quantity: int = 1, agent: str = "node-a", resource: str = CONFIGURATION, **more: Any
 ) -> dict[str, Any]:
-    """A workload that asks for devices."""
+    """A workload that requests devices."""
     workload = {"agent": agent, "resources": [{"name": resource, "quantity": quantity}], **native(), **more}
     return {"workloads": {name: workload}}
 
@@ -81,6 +81,6 @@ def users(cluster: Cluster) -> dict[str, str]:
 
 
 def resources(cluster: Cluster, agent: str) -> dict[str, tuple[int, int]]:
-    """Resource -> capacity and what is allocated."""
+    """Resource -> capacity and allocated devices."""
     attributes = cluster.state("agents")["agents"][agent]
     return {it["name"]: (it["capacity"], it["allocated"]) for it in attributes.get("resources", [])}

@@ -1,7 +1,8 @@
 """How many examples the property tests try.
 
 A run of `scripts/test` tries few, because it has 60 s for all unit tests; other runs try other ones. More are tried on
-request, and every night: `ANKAIOS_EXAMPLES=10 scripts/test unit` tries ten times as many. No timing decides a test.
+request, and every night: `ANKAIOS_EXAMPLES=10 scripts/test unit` tries ten times as many. The result of a test does not
+depend on time.
 """
 
 import os

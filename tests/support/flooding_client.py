@@ -1,4 +1,4 @@
-"""A client in a process of its own that sends requests as fast as the server reads them, and reads all answers.
+"""A client in a separate process that sends requests as fast as the server reads them, and reads all answers.
 
 with FloodingClient(server.port, "desiredState"):
     ...

@@ -121,7 +121,7 @@ def connect_and_close(port: int, count: int) -> float:
     return time.monotonic() - begin
 
 
-def open_silently(port: int, count: int, source: str = "127.0.0.1") -> list[socket.socket]:
+def open_idle_connections(port: int, count: int, source: str = "127.0.0.1") -> list[socket.socket]:
     """Connections that never send a byte."""
     sockets = []
     for _ in range(count):
@@ -149,12 +149,12 @@ def _ignoring_errors(work: Callable[[], object]) -> None:
         work()
 
 
-def latencies(ask: Callable[[], object], count: int) -> list[float]:
+def latencies(call: Callable[[], object], count: int) -> list[float]:
     """The seconds of each call, sorted."""
     seconds = []
     for _ in range(count):
         begin = time.monotonic()
-        ask()
+        call()
         seconds.append(time.monotonic() - begin)
     return sorted(seconds)
 

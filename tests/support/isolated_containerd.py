@@ -1,4 +1,4 @@
-"""A containerd of its own, with everything in one folder, for machines that have `containerd` and `nerdctl`.
+"""An isolated containerd with all its files in one folder, for machines with `containerd` and `nerdctl`.
 
 `environ` makes nerdctl use it. The only image is that of the isolated podman. `close` ends everything.
 """

@@ -1,8 +1,8 @@
-"""A podman of its own: own storage, own run folder, one tiny image, and nothing left behind.
+"""An isolated podman: separate storage and run folder, one tiny image; everything is removed at the end.
 
 `IsolatedPodman` makes a folder with the configuration files that its `variables` name. Give these variables to every
 process that shall use this podman. The only image is `localhost/bb`, a busybox with all its applets in /bin. `close`
-ends containers, whatever happened to their monitors, and removes mounts and files, also the few that podman makes in
+ends containers, also without their monitors, and removes mounts and files, also the few that podman makes in
 fixed places. Without root rights it is a rootless podman. Used by the tests, the demo and an example.
 """
 
@@ -55,7 +55,7 @@ RUNTIME = """\
 exec "{program}" --root "{root}/state" "$@"
 """
 
-# Where podman leaves something whatever its settings say.
+# Files that podman creates with any settings.
 FIXED_PLACES = (
     "/var/lib/containers/cache/blob-info-cache-v1.boltdb",
     "/var/lib/containers/cache/blob-info-cache-v1.sqlite",
@@ -78,13 +78,13 @@ PARENT_GROUP = "libpod_parent"  # in every hierarchy of control groups
 def why_no_podman() -> str | None:
     """The reason why tests with a real podman of root cannot run here, or None."""
     if os.geteuid() != 0:
-        return "a podman of its own needs root rights"
+        return "an isolated podman needs root rights"
     missing = missing_program()
-    return f"a podman of its own needs the program '{missing}'" if missing else None
+    return f"an isolated podman needs the program '{missing}'" if missing else None
 
 
 def missing_program() -> str | None:
-    """The first that is not there; `podman run` tells the rest."""
+    """The first missing program; `podman run` reports the others."""
     programs = ["podman", "conmon", "busybox"]
     if os.geteuid() != 0:
         programs += ["newuidmap", "newgidmap"]
@@ -97,7 +97,7 @@ def _program(name: str) -> str | None:
 
 
 def _fixed_places() -> list[Path]:
-    """What is in another one comes before it."""
+    """A folder comes after its content."""
     groups = [folder / name for folder in _hierarchies() for name in (f"{PARENT_GROUP}/conmon", PARENT_GROUP)]
     return [*map(Path, FIXED_PLACES), *groups]
 
@@ -154,8 +154,8 @@ def busybox_layer() -> bytes:
 
 def _shared_libraries(program: Path) -> list[Path]:
     """None if it is linked statically, as it is in Debian's package busybox-static, but not in busybox."""
-    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    return [Path(word) for word in told.split() if word.startswith("/")]
+    output = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return [Path(word) for word in output.split() if word.startswith("/")]
 
 
 class IsolatedPodman:
@@ -170,7 +170,7 @@ class IsolatedPodman:
 
     @classmethod
     def found_at(cls, folder: Path) -> Self:
-        """One that somebody left behind, to close it."""
+        """Open the podman of an earlier process, to close it."""
         found = cls.__new__(cls)
         found.root, found._runtime = folder, folder / "runtime"
         found._not_there_before = []
@@ -277,7 +277,7 @@ class IsolatedPodman:
                 subprocess.run(delete, capture_output=True, timeout=CALL_LIMIT)
 
     def _leave_user_namespace(self) -> None:
-        """Only in there can files of a container's other users be removed; a process of podman's keeps it."""
+        """Files of a container's other users can be removed only in this namespace; a process of podman keeps it."""
         self.podman("unshare", "rm", "-rf", str(self.root / "graph"), str(self.root / "run"), check=False)
         self.podman("system", "migrate", check=False)
 

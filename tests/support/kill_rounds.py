@@ -193,7 +193,7 @@ class KillRounds:
         self._start_new_histories()
 
     def _differences(self) -> list[str]:
-        """What is not as it has to be in the end; the read of the state is part of the histories."""
+        """Return all differences from the expected result; the read of the state is part of the histories."""
         try:
             desired = self._desired()
             owners = Counter(users(self._cluster).values())

@@ -1,10 +1,10 @@
-"""A client in a process of its own that measures how long the server takes to answer it.
+"""A client in a separate process that measures how long the server takes to answer it.
 
     with LatencyProbe(server.port) as probe:
         ...  # hostile peers are threads of this process
     assert probe.median < 0.05
 
-It has its own process because the threads of a hostile peer would delay it by themselves.
+It is a separate process because the threads of a hostile peer would delay it.
 """
 
 import json
@@ -24,7 +24,7 @@ _END_SECONDS = 70
 
 
 class LatencyProbe:
-    """Asks again and again until the end of the block; then the latencies in seconds are in `latencies`, sorted."""
+    """Sends requests until the end of the block; then the latencies in seconds are in `latencies`, sorted."""
 
     def __init__(self, port: int) -> None:
         self.latencies: list[float] = []

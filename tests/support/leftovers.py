@@ -24,7 +24,7 @@ GRACE_SECONDS = 5.0
 
 
 def traces_in(folder: Path, *also_mounts_in: Path) -> list[str]:
-    """Mounts, loop devices and podman storage of a run, described for people."""
+    """Mounts, loop devices and podman storage of a run, with readable descriptions."""
     return sorted([*_mounts(folder, *also_mounts_in), *_loop_devices(folder), *_storages(folder)])
 
 
@@ -111,7 +111,7 @@ def _line_of(pid: int, parents: dict[int, int]) -> list[int]:
 
 
 def _command_line(pid: int) -> str:
-    """Empty for one that has ended and was not waited for yet: nothing of it is left but a line in a table."""
+    """Empty for one that has ended and was not waited for yet: it is only an entry in the process table."""
     with suppress(OSError):
         name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
         if rest.split()[0] not in "ZX":
@@ -121,7 +121,7 @@ def _command_line(pid: int) -> str:
 
 
 def end_native_workloads(folder: Path) -> None:
-    """Native workloads outlive the agent by design."""
+    """Native workloads continue after the end of the agent by design."""
     for note in folder.glob("**/process"):
         with suppress(OSError, ValueError):
             pid, start = note.read_text().split()[:2]

@@ -34,7 +34,7 @@ needs_loop_devices = pytest.mark.skipif(why_no_loop_devices() is not None, reaso
 
 @contextmanager
 def attached(image: Path, content: bytes = b"") -> Iterator[str]:
-    """Attach a file that begins with the content to a loop device; tells its node."""
+    """Attach a file that begins with the content to a loop device; yields its device node."""
     image.write_bytes(content)
     os.truncate(image, 1024 * 1024)
     node = losetup("--find", "--show", str(image))

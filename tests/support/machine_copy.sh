@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a command on a copy of this machine that nobody else sees, gone with this process, and then lists what the command
-# left anywhere but in one folder: machine_copy.sh SCRATCH FOLDER PREPARATION COMMAND [ARGUMENTS...]
+# Runs a command on a private copy of this machine, removed with this process, and then lists the files that the command
+# left outside of one folder: machine_copy.sh SCRATCH FOLDER PREPARATION COMMAND [ARGUMENTS...]
 # PREPARATION is a line of shell that changes the copy before. To be started with mounts, processes and a network of its
 # own. What was left comes after the line "== left".
 set -eu

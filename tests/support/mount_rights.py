@@ -1,4 +1,4 @@
-"""Whether this machine lets us make mount namespaces."""
+"""Whether mount namespaces can be made on this machine."""
 
 import os
 import subprocess

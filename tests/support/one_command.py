@@ -1,6 +1,6 @@
-"""What a reader types once: scripts/demo, or the `run` of an example. Started with a folder for everything temporary.
+"""A command of the documentation: scripts/demo, or the `run` of an example. It gets a folder for its temporary files.
 
-`printed_by` for one without a terminal, `Terminal` for one with. `left_by` names what is left of either.
+`printed_by` for one without a terminal, `Terminal` for one with. `left_by` names processes and files that are left.
 """
 
 import fcntl
@@ -72,7 +72,7 @@ def states(output: str) -> dict[str, str]:
 
 
 class Terminal:
-    """A command on a terminal of its own, ended with the block at the latest."""
+    """A command on a separate terminal; it is ended with the block at the latest."""
 
     def __init__(self, command: Path, folder: Path, *flags: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -90,7 +90,7 @@ class Terminal:
         os.close(theirs)
 
     def wait_for(self, pattern: str | None) -> None:
-        """Until it appears, or without one until the other side is closed."""
+        """Wait until the pattern appears, or without a pattern until the command has closed the terminal."""
         until = time.monotonic() + LIMIT
         while pattern is None or not re.search(pattern, self.seen):
             assert time.monotonic() < until, self.seen
@@ -104,7 +104,7 @@ class Terminal:
         os.write(self._ours, keys)
 
     def hang_up(self) -> None:
-        """What closing the window does."""
+        """Close the terminal, as closing its window does."""
         os.close(self._ours)
         self._ours = -1
 

@@ -1,4 +1,4 @@
-"""A podman of its own for tests: see `tests/support/isolated_podman.py`.
+"""An isolated podman for tests: see `tests/support/isolated_podman.py`.
 
 from tests.support.podman_env import needs_podman, podman_env  # fixture, one environment per module
 """

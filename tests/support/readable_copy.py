@@ -1,4 +1,4 @@
-"""The product and the libraries it needs, where everybody may read them: a clone may well be private to who made it."""
+"""A copy of the product and its libraries that all users may read: a clone may be readable for its owner only."""
 
 import shutil
 import subprocess

@@ -1,12 +1,12 @@
-"""Somebody without root rights, for stories: a user that only the test sees, or the one who runs the tests.
+"""A user without root rights for tests: a temporary user that only the test sees, or the user who runs the tests.
 
-    with Person() as person:
-        subprocess.run(person.command("id"), env=person.environ)
+    with UnprivilegedUser() as user:
+        subprocess.run(user.command("id"), env=user.environ)
 
-Root becomes a user of its own: in a mount namespace that hides nothing but /etc/passwd, /etc/group, /etc/subuid and
+Root becomes a temporary user: in a mount namespace that hides only /etc/passwd, /etc/group, /etc/subuid and
 /etc/subgid, and lets that user through to Python and a temporary folder where ancestors of theirs are private. In that
-folder are a copy of the product and everything the person writes: home, run time folder, podman's storage. Locks are in
-a /dev/shm of its own.
+folder are a copy of the product and all files of the user: home, run time folder, podman's storage. Locks are in
+a separate /dev/shm.
 """
 
 import functools
@@ -24,7 +24,7 @@ from tests.support.isolated_podman import IMAGE, busybox_layer
 from tests.support.readable_copy import copy_product
 
 PYTHON = Path(sys.executable).resolve()  # not that of .venv, which may be private
-NAME, UID, SUB_UIDS = "ankaios-rower", 54321, "400000:65536"
+NAME, UID, SUB_UIDS = "ankaios-user", 54321, "400000:65536"
 CALL_LIMIT = 60.0
 
 # Arguments: folder with `etc`, then folders to be reached. A folder below a private one is bound to the same path on a
@@ -54,7 +54,7 @@ for path in "$@"; do
   done
   [ -n "$private" ] || continue
   mount -t tmpfs -o mode=755 tmpfs "$private"
-  # Whatever was bound below it before is below the cover now.
+  # Folders that were bound below it before are covered now.
   other=0
   for again in "$@"; do
     other=$((other + 1))
@@ -80,8 +80,8 @@ default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 
 
 @functools.cache
-def why_nobody() -> str | None:
-    """The reason why no person without root rights can be had here, or None."""
+def why_unavailable() -> str | None:
+    """The reason why no user without root rights is available here, or None."""
     if os.geteuid() != 0:
         return None
     for program in ("unshare", "nsenter", "setpriv"):
@@ -92,11 +92,11 @@ def why_nobody() -> str | None:
     return None
 
 
-class Person:
+class UnprivilegedUser:
     """Use as a context manager or call `close`."""
 
     def __init__(self) -> None:
-        # Directly in the folder for everything temporary: sockets of containers want short paths.
+        # Directly in the folder for everything temporary: sockets of containers need short paths.
         self.folder = folder = Path(tempfile.mkdtemp(prefix="ank-"))
         folder.chmod(0o755)
         for name in ("home/.config/containers", "run", "tmp", "etc"):
@@ -107,10 +107,10 @@ class Person:
         (folder / "run").chmod(0o700)
         self._holder: subprocess.Popen[str] | None = None
         if os.geteuid() == 0:
-            self._become_somebody()
+            self._create_user()
         copy_product(folder / "lib")
 
-    def _become_somebody(self) -> None:
+    def _create_user(self) -> None:
         home = self.folder / "home"
         lines = {
             "passwd": f"{NAME}:x:{UID}:{UID}::{home}:/bin/sh",
@@ -130,7 +130,7 @@ class Person:
         self._hold_namespace()
 
     def _hold_namespace(self) -> None:
-        # Whatever ends this process ends the namespace, too.
+        # The namespace ends with this process.
         hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "sh", "-euc"]
         reached = [str(path) for path in (self.folder, Path(sys.base_prefix).resolve())]
         self._holder = subprocess.Popen(
@@ -140,10 +140,10 @@ class Person:
         if self._holder.stdout.readline() != "ready\n":
             raise AssertionError(f"no namespace: {self._holder.communicate(timeout=CALL_LIMIT)[1]}")
 
-    # --- being the person
+    # --- running commands as the user
 
     def command(self, *arguments: str) -> list[str]:
-        """What to start so that the person starts it. Signals reach the program itself."""
+        """Return the command line that starts this as the user. Signals reach the program itself."""
         if self._holder is None:
             return list(arguments)
         enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--root", "env", f"--chdir={self.folder}"]
@@ -151,7 +151,7 @@ class Person:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Of our own environment only what is the same for everybody."""
+        """Only the variables of this environment that are the same for all users."""
         home = self.folder / "home"
         kept = {key: value for key, value in os.environ.items() if key.startswith(("ANKAIOS_TEST", "LANG", "LC_"))}
         return {
@@ -171,7 +171,7 @@ class Person:
         )
 
     def why_no_podman(self) -> str | None:
-        """Whether this person can run a container on this machine at all; nothing of ours takes part."""
+        """The reason why this user cannot run a container on this machine, or None. Tested without the product."""
         for program in ("podman", "conmon", "newuidmap", "newgidmap", "busybox"):
             if shutil.which(program) is None:
                 return f"rootless containers need the program '{program}'"
@@ -198,9 +198,9 @@ class Person:
 
 
 class ClusterOf(Cluster):
-    """Server, agents and `ank` of one person."""
+    """Server, agents and `ank` of one user."""
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: UnprivilegedUser) -> None:
         super().__init__(person.environ, person.command(str(PYTHON)), person.folder / "tmp")
         (self.folder / "run").mkdir()
         for path in (self.folder, self.folder / "run"):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The steps of scripts/test: runs them all, then says which failed and why, and what was skipped.
+"""The steps of scripts/test: runs them all, then reports which failed and why, and what was skipped.
 
 Static checks come first. Unit tests run in one process per core, with a coverage gate for the `core/` packages, and
 then with every other supported Python that is installed. Integration, system and browser tests share parallel workers,
-because most of them wait most of the time; `schedule.py` decides what runs where. No test gets a second try. The run
-leaves nothing behind, or fails (`clean_run.py`). The last line is the result, and the exit code is 0 only if it says
-"all passed".
+because most of them wait most of the time; `schedule.py` decides what runs where. No test is repeated. A run that
+leaves processes or files behind fails (`clean_run.py`). The last line is the result, and the exit code is 0 only if it
+is "all passed".
 """
 
 import argparse
@@ -37,7 +37,7 @@ STATIC = ("lint", "types", "layers", "proto", "trace")
 TESTS = ("unit", "pythons", "integration", "system", "browser")
 STEPS = (*STATIC, *TESTS)
 BIN = ROOT / ".venv/bin"
-GROUPED = ("--dist", "loadgroup", "--no-loadscope-reorder")  # as schedule.py says
+GROUPED = ("--dist", "loadgroup", "--no-loadscope-reorder")  # as schedule.py requires
 UNIT_TESTS = ("tests/unit", "-n", "auto", *GROUPED)
 PYTEST_CODES = {
     1: "tests failed",
@@ -162,7 +162,7 @@ class Runner:
 
 
 def system_workers() -> int:
-    """More than cores: most of the tests wait for processes, timers and podman."""
+    """More workers than cores: most of the tests wait for processes, timers and podman."""
     return 2 * (os.cpu_count() or 1)
 
 

@@ -1,4 +1,4 @@
-"""The connectors under the contract tests, and what a test needs to play with each of them."""
+"""The connectors under the contract tests, and what a test needs to control each of them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ AGENT = "agent_A"
 
 
 class Subject(Protocol):
-    """One connector. `can_reuse`: it tells ids of existing workloads. `loses`: a removal by hand is `Failed(Lost)`.
+    """One connector. `can_reuse`: it reports ids of existing workloads. `loses`: a removal by hand is `Failed(Lost)`.
 
     `folder` exists for the workload, too, under the same path.
     """
@@ -38,7 +38,7 @@ class Subject(Protocol):
     folder: Path
 
     def connect(self) -> RuntimeConnector:
-        """A connector as a freshly started agent has it."""
+        """A connector as in an agent that has just started."""
         ...
 
     def spec(self, name: str, script: str, agent: str = AGENT) -> WorkloadSpec:
@@ -57,7 +57,7 @@ def _spec(runtime: str, name: str, agent: str, config: str) -> WorkloadSpec:
 
 
 def waits_for_end(subject: Subject, code: int) -> str:
-    """A script that ends when the test says so, and not after a time that a busy machine may exceed."""
+    """A script that ends when the test creates a file, and not after a time that a busy machine may exceed."""
     return f"until [ -e {subject.folder}/end ]; do sleep 0.05; done; exit {code}"
 
 

@@ -1,4 +1,4 @@
-"""A temporary folder whose path is short enough for sockets; that of pytest is not."""
+"""A temporary folder whose path is short enough for sockets; the path of pytest's folder is too long."""
 
 import tempfile
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""What README, docs and the pages of the examples show as a command, and who runs it.
+"""The commands that README, docs and the pages of the examples show, and the tests that run them.
 
 A command is a line that begins with `$ ` in a block marked `console`, with the lines that begin with `> ` behind it.
-The second word of the mark is the kind of the block and says who runs it: see `KINDS`. In running text a command is
-what stands between backquotes and begins with a program.
+The second word of the mark is the kind of the block, which selects the test that runs it: see `KINDS`. In running text
+a command is a text between backquotes that begins with a program.
 """
 
 import re
@@ -29,7 +29,7 @@ KINDS = {
 }
 BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 SHELLS = ("sh", "bash", "shell", "zsh", "fish")
-# `podman` is missing: in running text it stands for what the agent calls, not for what a reader types.
+# `podman` is missing: in running text it means a call of the agent, not a command of the reader.
 PROGRAMS = (
     *(
         "ank",
@@ -88,7 +88,7 @@ def installing(kind: str) -> list[str]:
 
 
 def indented_code(page: Path) -> list[str]:
-    """Lines of blocks that are code only because they are indented, which nobody runs."""
+    """Lines of blocks that are code only because they are indented, which no test runs."""
     text = BLOCK.sub("", page.read_text())
     paragraphs = re.split(r"\n\s*\n", text)
     before, found = "", list[str]()

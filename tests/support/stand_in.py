@@ -1,4 +1,4 @@
-"""Sets up `fake_podman`, the scriptable stand-in for podman and nerdctl, in a folder of its own.
+"""Sets up `fake_podman`, the scriptable replacement for podman and nerdctl, in a separate folder.
 
 stand_in = StandIn(tmp_path)                    # or dialect="nerdctl"
 stand_in.script("run", do="fail", stderr="boom", times=1)
@@ -71,7 +71,7 @@ class StandIn:
         return str(meta["name"])
 
     def forget_container(self, container: str) -> None:
-        """As if somebody had removed it by hand."""
+        """As if a user had removed it by hand."""
         gone = self.folder / f"gone-{container}"
         (self.folder / "containers" / container).rename(gone)
         self._end(gone)
@@ -83,6 +83,6 @@ class StandIn:
                 os.kill(int(child), signal.SIGKILL)
 
     def close(self) -> None:
-        """End all processes that stand for containers."""
+        """End all processes that represent containers."""
         for folder in (self.folder / "containers").iterdir():
             self._end(folder)

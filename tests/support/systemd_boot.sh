@@ -1,9 +1,9 @@
 #!/bin/sh
-# Process 1 of a machine that nobody else sees: systemd on an overlay over /, as a container manager would start it.
-# Started in namespaces of its own for mounts, processes, network, names and control groups. Argument: an empty folder.
+# Process 1 of a private machine: systemd on an overlay over /, as a container manager would start it.
+# Started in separate namespaces for mounts, processes, network, names and control groups. Argument: an empty folder.
 # See https://systemd.io/CONTAINER_INTERFACE for what systemd expects to find.
 set -eu
-umask 022  # what that machine has is for all its users, whatever the umask of this one
+umask 022  # its files are for all its users, with any umask of this one
 work=$1
 
 mount -t tmpfs tmpfs "$work"
@@ -28,13 +28,13 @@ mkdir dev/pts dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 mount -t tmpfs tmpfs dev/shm
-# What people on the machine below keep, have enabled and have stored as containers is not for this one.
+# Home folders, enabled units and containers of the machine below are not used in this one.
 for folder in root home run tmp etc/systemd/system var/lib/containers var/log; do
   mkdir -p "$folder"
   mount -t tmpfs -o mode=755 tmpfs "$folder"
 done
 chmod 1777 tmp dev/shm
-# Nor does it mount the disks of the machine below.
+# It does not mount the disks of the machine below either.
 : >etc/fstab
 echo ankaios-test >etc/hostname
 # Without root rights, /proc can be mounted in a container only if it is somewhere in full.

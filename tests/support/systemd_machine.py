@@ -1,10 +1,10 @@
-"""A machine with systemd as its process 1, in namespaces on an overlay over /; what happens in it is gone with it.
+"""A machine with systemd as its process 1, in namespaces on an overlay over /; its changes are removed with it.
 
     with SystemdMachine(folder) as machine:
         machine.run("systemctl", "start", "something")
 
-Needs root rights, systemd, util-linux, overlay file systems and cgroups v2, also beside v1. `why_no_machine` says what
-is missing. Outside `folder` only a control group is made, and removed at the end.
+Needs root rights, systemd, util-linux, overlay file systems and cgroups v2, also beside v1. `why_no_machine` names
+what is missing. Outside `folder` only a control group is made, and removed at the end.
 """
 
 import functools
@@ -43,26 +43,26 @@ def _own_control_group() -> Path | None:
 def why_no_machine() -> str | None:
     """The reason why no systemd can be started here, or None."""
     if os.geteuid() != 0:
-        return "a systemd of its own needs root rights"
+        return "an isolated systemd needs root rights"
     for program in ("unshare", "nsenter", "setpriv", "pivot_root", "systemctl", "journalctl"):
         if shutil.which(program) is None:
-            return f"a systemd of its own needs the program '{program}'"
+            return f"an isolated systemd needs the program '{program}'"
     if not SYSTEMD.exists():
-        return f"a systemd of its own needs '{SYSTEMD}'"
+        return f"an isolated systemd needs '{SYSTEMD}'"
     if not any(line.split()[4] == "/" for line in Path("/proc/self/mountinfo").read_text().splitlines()):
-        return "a systemd of its own needs a root folder that is a mount point"
+        return "an isolated systemd needs a root folder that is a mount point"
     if "overlay" not in Path("/proc/filesystems").read_text():
-        return "a systemd of its own needs overlay file systems"
+        return "an isolated systemd needs overlay file systems"
     group = _own_control_group()
     if group is None or not os.access(group, os.W_OK):
-        return "a systemd of its own needs cgroups v2 that can be written to"
+        return "an isolated systemd needs cgroups v2 that can be written to"
     if subprocess.run(["unshare", *NAMESPACES, "--fork", "true"], capture_output=True, check=False).returncode:
-        return "a systemd of its own needs the right to make namespaces"
+        return "an isolated systemd needs the right to make namespaces"
     return None
 
 
 class SystemdMachine:
-    """Boots at once; use as a context manager or call `close`."""
+    """Boots immediately; use as a context manager or call `close`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -70,18 +70,18 @@ class SystemdMachine:
         assert own is not None, why_no_machine()
         self._group = own / f"ankaios-test-{os.getpid()}"
         self._group.mkdir()
-        self._group.chmod(0o755)  # for the services of its users, whatever the umask here
+        self._group.chmod(0o755)  # for the services of its users, with any umask here
         self._log = folder.with_suffix(".log")
         join = 'echo 0 >"$0/cgroup.procs"; exec "$@"'
         with self._log.open("wb") as log:
-            # Whatever ends this process ends the machine, too.
+            # The machine ends with this process.
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "sh", "-euc", join, self._group, "unshare", *NAMESPACES, "--fork",
                  "--kill-child", "--propagation", "private", BOOT, folder],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         try:
-            self.wait_until("the machine is there", self._is_there)
+            self.wait_until("the machine exists", self._exists)
             self.wait_until("systemd has started the machine", self._has_booted)
         except BaseException:
             self.close()
@@ -89,7 +89,7 @@ class SystemdMachine:
 
     @property
     def _init(self) -> int | None:
-        """Process 1 of the machine, as it is called outside."""
+        """The id of process 1 of the machine outside of it."""
         with suppress(OSError):
             pid = self._process.pid
             return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
@@ -100,7 +100,7 @@ class SystemdMachine:
         """Its root folder, as seen from outside."""
         return Path(f"/proc/{self._init}/root")
 
-    def _is_there(self) -> bool:
+    def _exists(self) -> bool:
         """Before that, a command would be run on the machine below."""
         if self._process.poll() is not None:
             raise AssertionError(f"the machine ended with {self._process.returncode}:\n{self._log.read_text()}")
@@ -111,12 +111,12 @@ class SystemdMachine:
         return False
 
     def _has_booted(self) -> bool:
-        return self.ask("systemctl", "is-system-running").stdout.strip() in ("running", "degraded")
+        return self.call("systemctl", "is-system-running").stdout.strip() in ("running", "degraded")
 
-    # --- using it
+    # --- commands
 
-    def ask(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command in the machine, as root, however it ends."""
+    def call(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command in the machine, as root, and return its result, also after a failure."""
         enter = ["nsenter", "--target", str(self._init), *NAMESPACES, "--root"]
         return subprocess.run(
             [*enter, *command], env=ENVIRONMENT, cwd="/", input=stdin, stdin=None if stdin else subprocess.DEVNULL,
@@ -124,8 +124,8 @@ class SystemdMachine:
         )  # fmt: skip
 
     def run(self, *command: str, stdin: str | None = None) -> str:
-        """What a command that succeeds says."""
-        done = self.ask(*command, stdin=stdin)
+        """Output of a command that must succeed."""
+        done = self.call(*command, stdin=stdin)
         if done.returncode:
             raise AssertionError(
                 f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}\n{self.journal()}"
@@ -136,14 +136,14 @@ class SystemdMachine:
         return self.run("sh", "-euc", script)
 
     def journal(self, *arguments: str) -> str:
-        return self.ask("journalctl", "--no-pager", "--quiet", *(arguments or ("--lines=60",))).stdout
+        return self.call("journalctl", "--no-pager", "--quiet", *(arguments or ("--lines=60",))).stdout
 
     def wait_until(self, what: str, condition: Callable[[], bool], more: Callable[[], str] = str) -> None:
         until = time.monotonic() + WAIT_SECONDS
         while not condition():
             if time.monotonic() > until:
-                told = self.journal() if self._is_there() else self._log.read_text()
-                raise AssertionError(f"waited in vain until {what}\n{more()}\n{told}")
+                output = self.journal() if self._exists() else self._log.read_text()
+                raise AssertionError(f"timeout while waiting until {what}\n{more()}\n{output}")
             time.sleep(0.05)
 
     # --- the end

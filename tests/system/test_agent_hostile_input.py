@@ -20,7 +20,7 @@ SLEEPS = "command: [sleep, '1000']"
 TIMES = (["--since", "0001-01-01T00:00:00+23:59"], ["--until", "0001-01-01T00:00:00"])
 
 # Requests logs through its control interface with values that `ank` does not send, and records each answer.
-ASKS_FOR_LOGS = """
+REQUESTS_LOGS = """
 import asyncio, json, os, sys
 from pathlib import Path
 from ankaios.common.pb import ank_base_pb2 as base
@@ -107,9 +107,7 @@ class Bystander:
     ],
     ids=["digit", "NUL in user", "NUL in group", "limit", "mount point"],
 )
-def test_a_configuration_that_makes_no_sense_is_the_failure_of_its_workload_alone(
-    cluster: Cluster, config: str, why: str
-) -> None:
+def test_an_invalid_configuration_fails_only_its_workload(cluster: Cluster, config: str, why: str) -> None:
     bystander = Bystander(cluster)
     apply(cluster, stays=SLEEPS, odd=config)
     assert why in cluster.wait_for("odd", "Pending(StartingFailed)")
@@ -134,14 +132,14 @@ def test_a_workload_that_may_read_logs_cannot_end_the_agent(cluster: Cluster) ->
     states = cluster.state("workloadStates")["workloadStates"]["agent_A"]["stays"]
     names = [{"workloadName": "stays", "agentName": "agent_A", "id": instance} for instance in states]
     command = json.dumps(
-        [sys.executable, str(cluster.write("asks.py", ASKS_FOR_LOGS)), str(answers), json.dumps(names)]
+        [sys.executable, str(cluster.write("requests_logs.py", REQUESTS_LOGS)), str(answers), json.dumps(names)]
     )
     access = 'controlInterfaceAccess: {allowRules: [{type: LogRule, workloadNames: ["*"]}]}'
     config = f"command: {command}\nenv: {{PYTHONPATH: '{ROOT}/src:{ROOT}'}}\n\n{access}"
-    apply(cluster, stays=SLEEPS, asks=config)
+    apply(cluster, stays=SLEEPS, requester=config)
     cluster.wait_until(
         "both requests are answered",
         lambda: answers.exists() and answers.read_text().count("logsStopResponse {") == 2,
-        more=lambda: cluster.ank("logs", "asks").stdout,
+        more=lambda: cluster.ank("logs", "requester").stdout,
     )
     bystander.check()

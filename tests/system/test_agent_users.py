@@ -16,20 +16,20 @@ pytestmark = needs_mounts
 MANIFEST = """
 apiVersion: v1
 workloads:
-  evil:
+  hostile:
     agent: agent_A
     runtime: native
     restartPolicy: ALWAYS
     controlInterfaceAccess: {{allowRules: [{{type: StateRule, operation: Read, filterMask: ["*"]}}]}}
-    files: [{{mountPoint: /etc/evil.conf, data: text}}]
+    files: [{{mountPoint: /etc/hostile.conf, data: text}}]
     runtimeConfig: |
       user: nobody
       command:
         - sh
         - -c
         - |
-          test -p /run/ankaios/control_interface/input && test "$(cat /etc/evil.conf)" = text || exec sleep 1000
-          cd /run/ankaios/control_interface && rm input && ln -s {victim} input
+          test -p /run/ankaios/control_interface/input && test "$(cat /etc/hostile.conf)" = text || exec sleep 1000
+          cd /run/ankaios/control_interface && rm input && ln -s {secret} input
           sleep 0.1
           exit {code}
 """
@@ -42,20 +42,20 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_restart_does_not_change_the_owner_of_a_file_of_root(cluster: Cluster, tmp_path: Path, code: int) -> None:
+def test_no_restart_changes_the_owner_of_a_file_of_root(cluster: Cluster, tmp_path: Path, code: int) -> None:
     """It repeatedly replaces a FIFO by a link and ends: the FIFO is created again, and the link is not followed."""
-    victim = tmp_path / "shadow"
-    victim.write_text("secret")
-    victim.chmod(0o600)
-    cluster.start_server(MANIFEST.format(victim=victim, code=code))
+    secret = tmp_path / "shadow"
+    secret.write_text("secret")
+    secret.chmod(0o600)
+    cluster.start_server(MANIFEST.format(secret=secret, code=code))
     cluster.start_agent("agent_A", runtimes=["native"])
 
     def has_tried_again() -> bool:
-        assert (victim.stat().st_uid, victim.stat().st_mode & 0o777) == (0, 0o600)
+        assert (secret.stat().st_uid, secret.stat().st_mode & 0o777) == (0, 0o600)
         log = (cluster.folder / "agent_A.log").read_text()
-        return log.count("'evil' replaced FIFOs of its control interface, creating them again") >= 3
+        return log.count("'hostile' replaced FIFOs of its control interface, creating them again") >= 3
 
     cluster.wait_until("it was restarted three times", has_tried_again)
-    assert (victim.stat().st_uid, victim.read_text()) == (0, "secret")
-    (instance,) = (cluster.folder / "run/agent_A_io").glob("evil.*")
+    assert (secret.stat().st_uid, secret.read_text()) == (0, "secret")
+    (instance,) = (cluster.folder / "run/agent_A_io").glob("hostile.*")
     assert instance.stat().st_mode & 0o777 == 0o700

@@ -51,7 +51,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_it_runs_through_and_cleans_up_twice_in_a_row(folder: Path) -> None:
+def test_it_completes_and_cleans_up_twice_in_a_row(folder: Path) -> None:
     """With podman where it can run, otherwise without; the output shows which."""
     for _ in range(2):
         done = completed([DEMO], folder)
@@ -64,7 +64,7 @@ def test_it_runs_through_and_cleans_up_twice_in_a_row(folder: Path) -> None:
         assert not (ROOT / ".demo").exists()
 
 
-def test_it_is_the_same_on_plain_processes(folder: Path) -> None:
+def test_it_shows_the_same_with_plain_processes(folder: Path) -> None:
     flags = ["up", "--settle", "-f", "--runtime", "native", str(NATIVE)]
     output = re.sub(" +", " ", printed_by(ROOT / ".venv/bin/ank", folder, *flags))
     assert states(output) == IN_THE_DEMO
@@ -81,7 +81,7 @@ def suggested_by(seen: str) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["ctrl+c", "closed window", "killed"])
-def test_on_a_terminal_it_runs_until_it_is_ended_and_removes_everything(folder: Path, how: str) -> None:
+def test_on_a_terminal_it_runs_until_it_is_ended_and_then_cleans_up(folder: Path, how: str) -> None:
     with Terminal(DEMO, folder) as terminal:
         terminal.wait_for(ALL_RUNS)
         assert re.search(r"Dashboard on http://127\.0\.0\.1:\d+/", terminal.seen)

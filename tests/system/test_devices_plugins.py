@@ -22,7 +22,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_kubelet_gives_our_devices_to_its_pods(cluster: Cluster) -> None:
+def test_a_kubelet_allocates_devices_of_the_agent_to_its_pods(cluster: Cluster) -> None:
     """[stest->akri~kubelet-device-plugin-api~1]"""
     kubelet = KubeletStub(cluster.folder / "kubelet")
     kubelet.start()
@@ -33,9 +33,9 @@ def test_a_kubelet_gives_our_devices_to_its_pods(cluster: Cluster) -> None:
         annotations = pairs(kubelet.admit("pod", RESOURCE, 2).annotations)
         assert sorted(annotations.values()) == [f"C:0:{FOO0}-0", f"C:1:{FOO1}-0"]
         with pytest.raises(AdmissionError, match="Insufficient instances"):
-            kubelet.admit("greedy", RESOURCE, 3, ids=["0", "2", "3"])
+            kubelet.admit("large", RESOURCE, 3, ids=["0", "2", "3"])
         taken = {f"{FOO0}-0": "C:0:node-a", f"{FOO0}-1": "", f"{FOO1}-0": "C:1:node-a", f"{FOO1}-1": ""}
-        cluster.wait_until("the cluster knows what the pod has", lambda: usage(cluster) == taken)
+        cluster.wait_until("the state shows the slots of the pod", lambda: usage(cluster) == taken)
         assert cluster.wait_for("web", "Pending(WaitingToStart)") == (
             "the devices of this node are allocated by its kubelet"
         )

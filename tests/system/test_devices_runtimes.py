@@ -63,14 +63,14 @@ def a_pod(node: str) -> dict[str, Any]:
 def read_and_let_go(cluster: Cluster, node: str, last: str = "done") -> str:
     """The common part of the scenario; returns the output of the workload."""
     cluster.wait_for("reader", "Running(Ok)")
-    said: list[str] = []
+    outputs: list[str] = []
 
     def has_read() -> bool:
-        said[:] = [cluster.ank("logs", "reader").stdout]
-        return "done" in said[0] and last in said[0]
+        outputs[:] = [cluster.ank("logs", "reader").stdout]
+        return "done" in outputs[0] and last in outputs[0]
 
     cluster.wait_until("the disk was read", has_read)
-    (output,) = said
+    (output,) = outputs
     assert CONTENT.decode() in output
     assert f"node={node}" in output
     assert "rate=30" in output

@@ -4,7 +4,7 @@ A page is one shell session in a folder that looks like a clone: it has all file
 by the page do not affect the repository. If permitted, the session has a separate network, so that the default port is
 free. A line that ends with ` &` starts a program that ends with the page. Commands that cannot be typed as shown are in
 `INSTEAD`, with the reason, and the end of `scripts/test` lists them.
-Needs: nothing but the repository; pages that show containers say so with `<!-- needs: podman -->`.
+Needs: nothing but the repository; pages that show containers declare it with `<!-- needs: podman -->`.
 """
 
 import os
@@ -73,8 +73,8 @@ IN_TEXT = {
     "tools/simulation_sensitivity.py": "test_sensitivity.py",
     "tools/mutate_tagged.py": "test_mutate_tagged.py",
     "tools/mutate_tagged.py dependencies": "test_mutate_tagged.py",
-    "apt-get remove": "package_story.sh",
-    "apt-get purge": "package_story.sh",
+    "apt-get remove": "package_lifecycle.sh",
+    "apt-get purge": "package_lifecycle.sh",
     "journalctl -u ank-server -u ank-agent": "test_systemd.py",
     "systemctl reload ank-server": "test_systemd.py",
     "systemctl edit ank-server": "test_systemd.py",
@@ -229,10 +229,10 @@ def _end_group(group: int) -> None:
             return
 
 
-def test_every_page_of_the_capabilities_shows_commands() -> None:
-    """Without this check, the test above would silently skip a tutorial without commands."""
-    silent = [page.name for page in (ROOT / "docs/tutorials").glob("*.md") if not shown(page)]
-    assert not silent
+def test_every_tutorial_shows_commands() -> None:
+    """Without this check, the test above would skip a tutorial without commands and pass."""
+    without_commands = [page.name for page in (ROOT / "docs/tutorials").glob("*.md") if not shown(page)]
+    assert not without_commands
 
 
 # --- every shown command is run
@@ -246,14 +246,14 @@ def test_every_block_of_commands_is_run_by_a_test() -> None:
             if page != REFERENCE:
                 assert block.language not in SHELLS, f"{where}: mark it as ```console and begin commands with '$ '"
             if block.language == "console":
-                assert block.kind in KINDS, f"{where}: nobody runs blocks of the kind '{block.kind}'"
+                assert block.kind in KINDS, f"{where}: no test runs blocks of the kind '{block.kind}'"
                 assert block.commands, f"{where}: no line begins with '$ '"
             else:
                 assert not block.commands, f"{where}: only blocks marked ```console are run"
 
 
 @pytest.mark.parametrize(("kind", "file"), sorted(KINDS.items()))
-def test_the_named_test_runs_its_kind_of_blocks(kind: str, file: str) -> None:
+def test_every_kind_of_block_names_the_test_that_runs_it(kind: str, file: str) -> None:
     assert f'"{kind}"' in (HERE / file).read_text() or kind == ""
     assert kind == "" or any(block.kind == kind for page in PAGES for block in blocks(page)), "no page has such a block"
 
@@ -276,11 +276,11 @@ def test_commands_in_running_text_exist(page: Path) -> None:
         elif words[0].startswith("examples/"):
             assert any(command in line for line in executed), f"{command} is not run by any page"
         else:
-            assert command in IN_TEXT, f"{page.name}: nobody runs '{command}'"
+            assert command in IN_TEXT, f"{page.name}: no test runs '{command}'"
 
 
 def why_not_understood(words: list[str]) -> str | None:
-    """What may be missing is a file or a name: the text is about the command, not about one use of it."""
+    """A missing file or name is accepted: the text describes the command, not one use of it."""
     try:
         parse_command_line(ANK, words)
     except (HelpRequested, VersionRequested):

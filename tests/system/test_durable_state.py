@@ -43,7 +43,7 @@ def pids(cluster: Cluster, name: str) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def test_what_was_applied_survives_the_server_and_workloads_are_not_touched(cluster: Cluster) -> None:
+def test_applied_changes_are_kept_after_a_restart_of_the_server_and_workloads_continue(cluster: Cluster) -> None:
     startup = manifest(cluster, "web")
     cluster.start_server(startup, *storage(cluster))
     cluster.start_agent("node", runtimes=["native"])

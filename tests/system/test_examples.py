@@ -60,7 +60,7 @@ def test_sdk_control_loop(folder: Path) -> None:
     output = run("sdk-control-loop", folder)
     assert "may not delete itself, as it should be: Received error: Access denied" in output
     assert "worker_2 ended (FAILED, Exit code: '3'), starting it again" in output
-    assert "survey is done, clearing it away" in output
+    assert "survey is done, deleting it" in output
     assert states(output) == dict.fromkeys(["controller", "worker_1", "worker_2", "worker_3"], "Running(Ok)")
 
 

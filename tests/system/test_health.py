@@ -83,7 +83,7 @@ def wait_for_health(
 
 
 @pytest.mark.parametrize("runtime", ["native", "podman"])
-def test_a_workload_that_dies_after_it_was_healthy_is_restarted_with_the_reason(
+def test_a_workload_that_fails_after_it_was_healthy_is_restarted_with_the_reason(
     cluster: Cluster, tmp_path: Path, runtime: str
 ) -> None:
     """The http check of the container uses its network namespace: the port is not open on the host."""
@@ -104,7 +104,7 @@ def test_a_workload_that_dies_after_it_was_healthy_is_restarted_with_the_reason(
 
 
 @pytest.mark.parametrize("runtime", ["native", "podman"])
-def test_a_hanging_check_is_ended_with_its_children_and_delays_no_other(cluster: Cluster, runtime: str) -> None:
+def test_a_hanging_check_is_ended_with_its_children_and_delays_no_other_check(cluster: Cluster, runtime: str) -> None:
     number = 100_000 + os.getpid()
     hanging = f"[sh, -c, 'sleep {number} & (sleep {number} &) ; setsid sleep {number} & sleep {number}']"
     apply(
@@ -175,7 +175,7 @@ def test_a_native_process_reports_its_health_with_sd_notify(cluster: Cluster) ->
         if folder.stat().st_mode & 0o777 == 0o700:  # a temporary folder of this test run
             folder.chmod(0o711)
     workload = f"""
-  tells:
+  notifier:
     agent: {AGENT}
     runtime: native
     runtimeConfig: |
@@ -184,8 +184,8 @@ def test_a_native_process_reports_its_health_with_sd_notify(cluster: Cluster) ->
     health: {{notify: {{interval: 10s, failures: 1}}, onUnhealthy: none}}
 """
     apply(cluster, workload)
-    wait_for_health(cluster, "tells", "Healthy")
-    found = wait_for_health(cluster, "tells", "Unhealthy")
+    wait_for_health(cluster, "notifier", "Healthy")
+    found = wait_for_health(cluster, "notifier", "Unhealthy")
     assert found["health"]["text"] == "notify check failed once: the workload reports: no more coffee"
 
 
@@ -206,11 +206,11 @@ def test_a_container_reports_its_health_over_the_control_interface(cluster: Clus
         f'until test -e /tmp/bad; do sleep 0.1; done; printf "{bad}" >&3; sleep 1000'
     )
     check = "{notify: {interval: 20s, failures: 1}, onUnhealthy: none}"
-    apply(cluster, a_workload("tells", script, check, runtime="podman"))
-    wait_for_health(cluster, "tells", "Healthy")
-    (container,) = cluster_podman(cluster, "ps", "--quiet", "--filter=name=tells").split()
+    apply(cluster, a_workload("notifier", script, check, runtime="podman"))
+    wait_for_health(cluster, "notifier", "Healthy")
+    (container,) = cluster_podman(cluster, "ps", "--quiet", "--filter=name=notifier").split()
     cluster_podman(cluster, "exec", container, "touch", "/tmp/bad")
-    found = wait_for_health(cluster, "tells", "Unhealthy")
+    found = wait_for_health(cluster, "notifier", "Unhealthy")
     assert found["health"]["text"] == "notify check failed once: the workload reports: no more coffee"
 
 

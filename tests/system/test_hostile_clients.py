@@ -35,7 +35,7 @@ from tests.support.hostile_peers import (
     connect_and_close,
     frame,
     in_background,
-    open_silently,
+    open_idle_connections,
     state_request,
 )
 from tests.support.latency_probe import LatencyProbe
@@ -85,10 +85,10 @@ def test_without_descriptors_the_server_pauses_and_agents_stay(attacked: Attacke
     assert attacked.server.process is not None
     in_use = attacked.load.descriptors()
     resource.prlimit(attacked.server.process.pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
-    peers = open_silently(attacked.server.port, 200)
+    peers = open_idle_connections(attacked.server.port, 200)
     time.sleep(1)
     lines = len(attacked.server.log.splitlines())
-    print(f"200 silent connections, 20 descriptors: {lines} log lines, {attacked.load.cpu_spent():.2f} s CPU")
+    print(f"200 idle connections, 20 descriptors: {lines} log lines, {attacked.load.cpu_spent():.2f} s CPU")
     assert "Cannot accept connections for a moment: Too many open files." in attacked.server.log
     assert lines < 50
     for peer in peers:
@@ -116,7 +116,7 @@ def test_unfinished_messages_are_limited_for_a_connection(attacked: Attacked) ->
     attacked.assert_unaffected()
 
 
-def test_requests_of_a_connection_that_ended_cost_nothing(attacked: Attacked) -> None:
+def test_requests_of_a_connection_that_ended_are_not_processed(attacked: Attacked) -> None:
     peer, stream = an_admitted_peer(attacked.server.port)
     time.sleep(0.5)
     peer.data(stream, b"".join(state_request(str(number)) for number in range(10_000)))
@@ -242,7 +242,7 @@ def test_tls_handshakes_that_are_never_completed_do_not_block_others(tmp_path: P
     with ServerProcess(*flags) as server:
         assert server.process is not None
         load = ServerLoad(server.process.pid)
-        peers: list[socket.socket] = open_silently(server.port, 600, source="127.0.0.2")
+        peers: list[socket.socket] = open_idle_connections(server.port, 600, source="127.0.0.2")
         for peer in peers:
             try:
                 peer.sendall(b"\x16\x03\x01\x02\x00")

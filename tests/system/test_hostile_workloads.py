@@ -50,7 +50,7 @@ async def main():
     pipes = Pipes(folder)
     pipes.hello()
     assert (await pipes.hear(60)).HasField("controlInterfaceAccepted")
-    if kind == "polite":
+    if kind == "regular":
         for count in range(1, 1_000_000):
             pipes.ask(str(count), "desiredState")
             while (await pipes.hear(60)).response.requestId != str(count):
@@ -105,21 +105,21 @@ def count(cluster: Cluster, kind: str) -> int:
     return int(path.read_text()) if path.exists() else 0
 
 
-def test_floods_of_workloads_leave_others_answered(cluster: Cluster) -> None:
+def test_workloads_are_answered_while_others_flood_the_agent(cluster: Cluster) -> None:
     assert cluster.server is not None
     agent = cluster.agents["agent_A"]
     loads = {"server": ServerLoad(cluster.server.pid), "agent": ServerLoad(agent.pid)}
-    cluster.apply(a_manifest(cluster, "polite", *FLOODS))
-    cluster.wait_until("the polite workload is answered", lambda: count(cluster, "polite") > 0, 60)
+    cluster.apply(a_manifest(cluster, "regular", *FLOODS))
+    cluster.wait_until("the regular workload is answered", lambda: count(cluster, "regular") > 0, 60)
 
     def enough() -> bool:
         return all(count(cluster, kind) >= ATTACKS for kind in FLOODS if kind != "unread")
 
     cluster.wait_until("all floods are under way", lambda: enough() and count(cluster, "unread") > 0, 60)
-    before = count(cluster, "polite")
+    before = count(cluster, "regular")
     cluster.wait_until(
-        "the polite workload is answered during the floods", lambda: count(cluster, "polite") >= before + ANSWERS, 60,
-        lambda: f"{count(cluster, 'polite') - before} answers",
+        "the regular workload is answered during the floods", lambda: count(cluster, "regular") >= before + ANSWERS, 60,
+        lambda: f"{count(cluster, 'regular') - before} answers",
     )  # fmt: skip
     floods = ", ".join(f"{count(cluster, kind)} {kind}" for kind in FLOODS)
     growth = {name: load.memory_growth() / MIB for name, load in loads.items()}
@@ -127,14 +127,14 @@ def test_floods_of_workloads_leave_others_answered(cluster: Cluster) -> None:
     grown = ", ".join(f"{name} {number:.0f} of at most {MEMORY_LIMIT} MiB" for name, number in growth.items())
     print(f"floods: {floods}; {ANSWERS} answers for another workload; {grown}; {lines} of {LINES_LIMIT} lines")
     assert (agent.poll(), cluster.server.poll()) == (None, None)
-    assert {kind: cluster.states()[kind][0] for kind in ("polite", *FLOODS)} == dict.fromkeys(
-        ("polite", *FLOODS), "Running(Ok)"
+    assert {kind: cluster.states()[kind][0] for kind in ("regular", *FLOODS)} == dict.fromkeys(
+        ("regular", *FLOODS), "Running(Ok)"
     )
     assert max(growth.values()) < MEMORY_LIMIT
     assert lines < LINES_LIMIT
     assert "Traceback" not in cluster.logs()
     cluster.ank("delete", "workload", *FLOODS)
-    assert count(cluster, "polite") > before
+    assert count(cluster, "regular") > before
 
 
 # --- manifests

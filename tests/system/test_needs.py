@@ -11,5 +11,5 @@ import pytest
 
 @pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda file: file.name)
 def test_a_file_declares_its_needs(file: Path) -> None:
-    description = ast.get_docstring(ast.parse(file.read_text())) or ""
-    assert "Needs" in description or "needs" in description
+    docstring = ast.get_docstring(ast.parse(file.read_text())) or ""
+    assert "Needs" in docstring or "needs" in docstring

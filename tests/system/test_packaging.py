@@ -24,7 +24,7 @@ from tests.support.debian_package import BUILD_SECONDS, dist_folder
 from tests.support.shown_commands import installing
 
 ROOT = Path(__file__).resolve().parents[2]
-STORY = ROOT / "tests/support/package_story.sh"
+LIFECYCLE = ROOT / "tests/support/package_lifecycle.sh"
 HELLO = ROOT / "examples/hello/manifest.yaml"
 CONFFILES = {f"/etc/ankaios/{name}.conf" for name in ("ank", "ank-server", "ank-agent")}
 VERSIONS = [f"{program} {__version__}" for program in ("ank", "ank-server", "ank-agent")]
@@ -125,7 +125,7 @@ def test_the_wheel_installs_as_a_tool_of_uv(built: Path, tmp_path: Path) -> None
     assert list((tmp_path / ".local").rglob("ank*")) == []
 
 
-def test_the_sdist_installs_with_its_extra_and_is_removed_without_leftovers(built: Path, tmp_path: Path) -> None:
+def test_the_sdist_installs_with_its_extra_and_uninstalls_completely(built: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "v", symlinks=True)
     python = tmp_path / "v/bin/python"
     pip = (sys.executable, "-m", "pip", "--python", python)
@@ -151,8 +151,8 @@ def why_no_debian_package() -> str | None:
 
 
 @pytest.fixture(scope="module")
-def story(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Sections of the output of package_story.sh."""
+def lifecycle(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Sections of the output of package_lifecycle.sh."""
     if reason := why_no_debian_package():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("deb")
@@ -160,43 +160,43 @@ def story(needs_index: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     shutil.copy(HELLO, folder / "manifest.yaml")
     for name, kind in (("installed", "debian"), ("started", "debian-started"), ("removed", "debian-removed")):
         (folder / f"{name}.sh").write_text("\n".join([AS_ROOT_WITHOUT_SYSTEMD, *installing(kind), ""]))
-    output = run(*UNSHARE, STORY, folder)
+    output = run(*UNSHARE, LIFECYCLE, folder)
     parts = re.split(r"^== (.*)\n", output, flags=re.MULTILINE)
     yield dict(zip(parts[1::2], parts[2::2], strict=True))
     shutil.rmtree(folder)
 
 
 @pytest.mark.timeout(BUILD_SECONDS * 2)
-def test_the_debian_package_runs_with_the_python_of_debian(story: Mapping[str, str]) -> None:
-    assert "at /usr/bin/python3" in story["installed"]
-    assert story["versions"].splitlines() == VERSIONS
-    assert re.search(RUNNING, story["up"])
-    assert re.search(RUNNING, story["up without root"])
+def test_the_debian_package_runs_with_the_python_of_debian(lifecycle: Mapping[str, str]) -> None:
+    assert "at /usr/bin/python3" in lifecycle["installed"]
+    assert lifecycle["versions"].splitlines() == VERSIONS
+    assert re.search(RUNNING, lifecycle["up"])
+    assert re.search(RUNNING, lifecycle["up without root"])
 
 
-def test_the_debian_package_makes_a_node_with_mutual_tls(story: Mapping[str, str]) -> None:
-    assert re.search(r"^node1 ", story["started"], re.MULTILINE), story["started"]
+def test_the_debian_package_sets_up_a_node_with_mutual_tls(lifecycle: Mapping[str, str]) -> None:
+    assert re.search(r"^node1 ", lifecycle["started"], re.MULTILINE), lifecycle["started"]
 
 
-def test_the_debian_package_leaves_only_settings_and_nothing_after_a_purge(story: Mapping[str, str]) -> None:
+def test_the_debian_package_leaves_only_settings_and_nothing_after_a_purge(lifecycle: Mapping[str, str]) -> None:
     """Certificates and the settings of root are user data."""
     theirs = ("/etc/ankaios/certs/", "/root/.config/")
-    left = {path for path in story["left after remove"].split() if not path.startswith(theirs)}
+    left = {path for path in lifecycle["left after remove"].split() if not path.startswith(theirs)}
     assert left == CONFFILES | {"/etc/ankaios/"}
-    left = {path for path in story["left after purge"].split() if not path.startswith(theirs)}
+    left = {path for path in lifecycle["left after purge"].split() if not path.startswith(theirs)}
     assert left == {"/etc/ankaios/"}, "kept only because of the certificates"
 
 
-def test_an_update_keeps_changed_settings_and_brings_new_ones(story: Mapping[str, str]) -> None:
-    settings = story["settings after the update"].splitlines()
-    assert "/etc/ankaios/ank-agent.conf:ca_pem = '/etc/ankaios/certs/ca.pem'" in settings, story["updated"]
-    assert "/etc/ankaios/ank.conf:# of the next version" in settings, story["updated"]
+def test_an_update_keeps_changed_settings_and_brings_new_ones(lifecycle: Mapping[str, str]) -> None:
+    settings = lifecycle["settings after the update"].splitlines()
+    assert "/etc/ankaios/ank-agent.conf:ca_pem = '/etc/ankaios/certs/ca.pem'" in settings, lifecycle["updated"]
+    assert "/etc/ankaios/ank.conf:# of the next version" in settings, lifecycle["updated"]
 
 
-def test_systemd_finds_no_fault_with_the_units(story: Mapping[str, str]) -> None:
-    if "no systemd" in story["units"]:
+def test_systemd_accepts_the_units(lifecycle: Mapping[str, str]) -> None:
+    if "no systemd" in lifecycle["units"]:
         pytest.skip("checking units needs systemd-analyze")
-    assert story["units"] == ""
+    assert lifecycle["units"] == ""
 
 
 # --- services: the behaviour that the units declare, and their settings
@@ -256,7 +256,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
     return files
 
 
-def test_services_report_to_systemd_that_they_are_ready_and_alive(settings: dict[str, str], tmp_path: Path) -> None:
+def test_services_report_readiness_and_watchdog_pings_to_systemd(settings: dict[str, str], tmp_path: Path) -> None:
     with (
         service("ankaios.server", "--server-config", settings["ank-server"], folder=tmp_path),
         service("ankaios.agent", "--agent-config", settings["ank-agent"], folder=tmp_path),
@@ -283,6 +283,6 @@ def test_old_files_in_the_default_run_folder_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "tmp/ankaios/node_native/web/process").exists()
 
 
-def test_shipped_settings_do_not_enable_insecure_connections() -> None:
+def test_shipped_settings_do_not_accept_unauthenticated_peers() -> None:
     for path in (ROOT / "packaging/config").glob("*.conf"):
         assert not re.search(r"^\s*insecure", path.read_text(), re.MULTILINE), path.name

@@ -51,7 +51,7 @@ def running(cluster: Cluster) -> Cluster:
     cluster.start_server(manifest(cluster))
     cluster.start_agent(HAS_IT, runtimes=["native"])
     cluster.wait_for("web", "Running(Ok)")
-    cluster.wait_until("the workload said who it is", lambda: pids(cluster))
+    cluster.wait_until("the workload has written its process id", lambda: pids(cluster))
     cluster.start_agent(OTHER, runtimes=["native"])
     return cluster
 
@@ -74,7 +74,7 @@ def test_placement_is_kept_for_any_order_of_returning_agents(cluster: Cluster, f
     is_untouched(cluster)
 
 
-def test_a_workload_waits_for_its_agent_although_another_agent_is_connected(cluster: Cluster) -> None:
+def test_the_server_waits_for_the_agent_of_a_placed_workload(cluster: Cluster) -> None:
     """The other agent has received its placement."""
     running(cluster)
     cluster.agents[HAS_IT].send_signal(signal.SIGSTOP)
@@ -82,7 +82,7 @@ def test_a_workload_waits_for_its_agent_although_another_agent_is_connected(clus
     cluster.start_server(manifest(cluster))
     cluster.wait_until("the other one is back", lambda: agents(cluster) == {OTHER})
     expected = {HAS_IT: ("Pending", f"it was on agent '{HAS_IT}' according to another agent")}
-    cluster.wait_until("the server has learned", lambda: place(cluster) == expected)
+    cluster.wait_until("the server has received the placement", lambda: place(cluster) == expected)
     cluster.agents[HAS_IT].send_signal(signal.SIGCONT)
     is_untouched(cluster)
 

@@ -64,7 +64,7 @@ async def test_a_container_is_created_named_labelled_stopped_and_removed(
     assert podman_env.containers() == []
 
 
-async def test_the_users_own_container_name_wins(podman_env: PodmanEnv, runtime: PodmanRuntime) -> None:  # noqa: F811
+async def test_a_configured_container_name_has_priority(podman_env: PodmanEnv, runtime: PodmanRuntime) -> None:  # noqa: F811
     """[stest->swdd~podman-create-workload-sets-optionally-container-name~1]"""
     spec = a_spec(FOREVER, options="[--name, mine]")
     workload = await runtime.create_workload(spec, Extras())
@@ -139,7 +139,7 @@ async def test_a_container_that_removes_itself_is_lost(runtime: PodmanRuntime) -
     assert log.states == [RUNNING_OK, FAILED_LOST]
 
 
-async def test_a_container_stopped_and_removed_by_hand_is_noticed(
+async def test_a_container_stopped_and_removed_by_hand_is_reported(
     podman_env: PodmanEnv,  # noqa: F811
     runtime: PodmanRuntime,
 ) -> None:
@@ -199,7 +199,7 @@ async def _output(runtime: PodmanRuntime, workload: str) -> list[bytes]:
     return [line for line in lines if line]
 
 
-async def test_many_containers_ending_at_the_same_moment_are_all_noticed(
+async def test_many_containers_ending_at_the_same_moment_are_all_reported(
     runtime: PodmanRuntime, tmp_path: Path
 ) -> None:
     count = 20

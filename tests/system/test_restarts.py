@@ -97,7 +97,7 @@ def test_a_job_that_ended_is_not_run_again_by_a_restarted_agent(cluster: Cluster
 
 
 @pytest.mark.parametrize("runtime", ["podman", "podman-kube"])
-def test_a_container_that_is_lost_is_made_again_with_policy_always(
+def test_a_lost_container_is_created_again_with_policy_always(
     cluster: Cluster,
     podman_env: PodmanEnv,  # noqa: F811
     tmp_path: Path,

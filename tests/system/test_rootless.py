@@ -18,10 +18,10 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.isolated_podman import IMAGE
 from tests.support.one_command import states
-from tests.support.rootless import PYTHON, UID, ClusterOf, Person, why_nobody
+from tests.support.rootless import PYTHON, UID, ClusterOf, UnprivilegedUser, why_unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(why_nobody() is not None, reason=str(why_nobody()))
+pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
 UID_OF_PERSON = os.geteuid() or UID
 # The periodic resync lists containers after 30 seconds: a faster report was caused by a detected change.
 SOON = 15.0
@@ -39,9 +39,9 @@ FILES = """\
 CONTAINER = f"""\
 apiVersion: v1
 workloads:
-  boat:
+  web:
     runtime: podman
-    agent: pier
+    agent: node
     restartPolicy: NEVER
 {FILES}
     runtimeConfig: |
@@ -61,7 +61,7 @@ apiVersion: v1
 workloads:
   walk:
     runtime: native
-    agent: pier
+    agent: node
     restartPolicy: NEVER
 {FILES}
     runtimeConfig: |
@@ -77,8 +77,8 @@ workloads:
 
 
 @pytest.fixture(scope="module")
-def person() -> Iterator[Person]:
-    with Person() as person:
+def person() -> Iterator[UnprivilegedUser]:
+    with UnprivilegedUser() as person:
         if why := person.run(str(PYTHON), "-c", "").stderr.decode():
             pytest.skip(f"others may not use this Python: {why}")
         seen = person.run(str(PYTHON), "-c", "import os, ankaios; print(os.geteuid())")
@@ -88,63 +88,63 @@ def person() -> Iterator[Person]:
 
 
 @pytest.fixture(scope="module")
-def rower(person: Person) -> Person:
+def podman_user(person: UnprivilegedUser) -> UnprivilegedUser:
     """A user with podman and an image."""
     if reason := person.why_no_podman():
         pytest.skip(reason)
     return person
 
 
-def podman(person: Person, *arguments: str) -> str:
+def podman(person: UnprivilegedUser, *arguments: str) -> str:
     done = person.run("podman", *arguments)
     assert done.returncode == 0, f"podman {' '.join(arguments)} ended with {done.returncode}: {done.stderr.decode()}"
     return done.stdout.decode()
 
 
 @contextmanager
-def a_boat_of(rower: Person) -> Iterator[Cluster]:
+def a_cluster_of(podman_user: UnprivilegedUser) -> Iterator[Cluster]:
     """A cluster where the container runs."""
-    with ClusterOf(rower) as cluster:
+    with ClusterOf(podman_user) as cluster:
         cluster.start_server()
-        cluster.start_agent("pier", runtimes=["podman"])
+        cluster.start_agent("node", runtimes=["podman"])
         cluster.apply(CONTAINER)
-        cluster.wait_for("boat", "Running(Ok)")
+        cluster.wait_for("web", "Running(Ok)")
         yield cluster
 
 
-def test_containers_run_log_end_and_go(rower: Person) -> None:
-    with a_boat_of(rower) as cluster:
-        cluster.wait_until("it has logged", lambda: "pipes" in cluster.ank("logs", "boat").stdout)
-        logged = cluster.ank("logs", "boat").stdout
+def test_containers_are_started_logged_and_removed(podman_user: UnprivilegedUser) -> None:
+    with a_cluster_of(podman_user) as cluster:
+        cluster.wait_until("it has logged", lambda: "pipes" in cluster.ank("logs", "web").stdout)
+        logged = cluster.ank("logs", "web").stdout
         assert logged.splitlines() == ["good morning", "pipes"], logged
-        name = podman(rower, "ps", "--format", "{{.Names}}").strip()
-        assert re.fullmatch(r"boat\.[0-9a-f]+\.pier", name), name
-        process = int(podman(rower, "inspect", "--format", "{{.State.Pid}}", name))
+        name = podman(podman_user, "ps", "--format", "{{.Names}}").strip()
+        assert re.fullmatch(r"web\.[0-9a-f]+\.node", name), name
+        process = int(podman(podman_user, "inspect", "--format", "{{.State.Pid}}", name))
         assert Path(f"/proc/{process}").stat().st_uid == UID_OF_PERSON
         # Not by `podman exec`: the end of the container kills a command in it that has not ended yet.
         os.kill(process, signal.SIGUSR1)
-        info = cluster.wait_for("boat", "Failed(ExecFailed)", seconds=SOON)
+        info = cluster.wait_for("web", "Failed(ExecFailed)", seconds=SOON)
         assert "'3'" in info, info
-        cluster.ank("delete", "workload", "boat")
-        left = podman(rower, "ps", "--all", "--format", "{{.Names}} {{.Status}}")
+        cluster.ank("delete", "workload", "web")
+        left = podman(podman_user, "ps", "--all", "--format", "{{.Names}} {{.Status}}")
         assert left == "", f"{left}\n{cluster.logs()}"
 
 
-def test_a_restarted_agent_resumes_its_containers(rower: Person) -> None:
-    with a_boat_of(rower) as cluster:
-        before = podman(rower, "ps", "--quiet", "--no-trunc")
-        cluster.kill_agent("pier")
-        cluster.wait_for("boat", "AgentDisconnected")
-        cluster.start_agent("pier", runtimes=["podman"])
-        cluster.wait_for("boat", "Running(Ok)")
-        assert podman(rower, "ps", "--quiet", "--no-trunc") == before
-        cluster.ank("delete", "workload", "boat")
+def test_a_restarted_agent_resumes_its_containers(podman_user: UnprivilegedUser) -> None:
+    with a_cluster_of(podman_user) as cluster:
+        before = podman(podman_user, "ps", "--quiet", "--no-trunc")
+        cluster.kill_agent("node")
+        cluster.wait_for("web", "AgentDisconnected")
+        cluster.start_agent("node", runtimes=["podman"])
+        cluster.wait_for("web", "Running(Ok)")
+        assert podman(podman_user, "ps", "--quiet", "--no-trunc") == before
+        cluster.ank("delete", "workload", "web")
 
 
-def test_native_processes_find_files_and_fifos_by_variables_and_the_state_shows_it(person: Person) -> None:
+def test_native_processes_find_files_and_fifos_by_variables_and_the_state_shows_it(person: UnprivilegedUser) -> None:
     with ClusterOf(person) as cluster:
         cluster.start_server()
-        cluster.start_agent("pier", runtimes=["native"])
+        cluster.start_agent("node", runtimes=["native"])
         cluster.apply(PROCESS)
         info = cluster.wait_for("walk", "Running(Ok)")
         assert "ANKAIOS_CONTROL_INTERFACE" in info, info
@@ -154,7 +154,7 @@ def test_native_processes_find_files_and_fifos_by_variables_and_the_state_shows_
         cluster.ank("delete", "workload", "walk")
 
 
-def test_one_command_is_enough(person: Person) -> None:
+def test_one_command_is_enough(person: UnprivilegedUser) -> None:
     """`ank up` without podman: server, agent and workload."""
     manifest = person.folder / "lib/manifest.yaml"
     shutil.copyfile(ROOT / "examples/hello/manifest.yaml", manifest)
@@ -166,10 +166,10 @@ def test_one_command_is_enough(person: Person) -> None:
     assert re.search(r"hello +node +native +Running\(Ok\)", done.stdout), done.stdout + done.stderr
 
 
-def test_the_demo_runs_containers_and_leaves_nothing(rower: Person) -> None:
+def test_the_demo_runs_containers_and_leaves_nothing(podman_user: UnprivilegedUser) -> None:
     """With a podman that the user also uses for other containers."""
-    before = podman(rower, "images", "--all", "--quiet")
-    clone = rower.folder / "tmp/clone"
+    before = podman(podman_user, "images", "--all", "--quiet")
+    clone = podman_user.folder / "tmp/clone"
     for part in ("tools", "tests/support", "examples"):
         shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__"))
     programs = clone / ".venv/bin"
@@ -177,11 +177,11 @@ def test_the_demo_runs_containers_and_leaves_nothing(rower: Person) -> None:
     (programs / "python").symlink_to(PYTHON)
     (programs / "ank").write_text(f"#!{programs}/python\nfrom ankaios.cli.__main__ import main\nmain()\n")
     subprocess.run(["chmod", "-R", "a+rwX,a+x", clone], check=True)
-    done = rower.run(str(programs / "python"), str(clone / "tools/demo.py"))
+    done = podman_user.run(str(programs / "python"), str(clone / "tools/demo.py"))
     assert done.stdout.startswith(b"Running containers with podman"), done.stdout + done.stderr
     seen = states(done.stdout.decode())
     wanted = {"prepare": "Succeeded(Ok)", "recorder": "Running(Ok)", "dashboard": "Running(Ok)"}
     assert seen == wanted, done.stdout.decode()
     assert not (clone / ".demo").exists()
-    assert [path.name for path in (rower.folder / "tmp").iterdir()] == ["clone"]
-    assert podman(rower, "images", "--all", "--quiet") == before
+    assert [path.name for path in (podman_user.folder / "tmp").iterdir()] == ["clone"]
+    assert podman(podman_user, "images", "--all", "--quiet") == before

@@ -48,7 +48,7 @@ def apply_atomically(cluster: Cluster, text: str, *more: str) -> tuple[int, str]
     return done.returncode, done.stderr
 
 
-def test_a_workload_that_dies_after_it_was_ready_restores_the_previous_state_and_names_the_reason(
+def test_a_workload_that_fails_after_it_was_ready_causes_a_rollback_with_the_reason(
     cluster: Cluster,
 ) -> None:
     start(cluster)
@@ -85,7 +85,7 @@ def test_a_change_for_an_agent_that_is_not_connected_is_undone_after_the_time_li
     assert "has no agent: 'a' is not connected, since" in cluster.ank("why", "web").stdout
 
 
-def test_records_survive_restarts_of_agent_and_server(cluster: Cluster) -> None:
+def test_records_are_kept_after_restarts_of_agent_and_server(cluster: Cluster) -> None:
     storage = f"sqlite:{cluster.folder}/state.db"
     start(cluster, "--storage", storage)
     cluster.apply(manifest(web=DIES))
@@ -101,7 +101,7 @@ def test_records_survive_restarts_of_agent_and_server(cluster: Cluster) -> None:
     assert "last output: no config" in timeline
 
 
-def test_why_names_the_root_cause_over_nodes(cluster: Cluster) -> None:
+def test_why_names_the_root_cause_on_another_node(cluster: Cluster) -> None:
     start(cluster)
     text = manifest(db='["/bin/sh", "-c", "echo broken; exit 4"]', dependencies={"db": "ADD_COND_SUCCEEDED"})
     cluster.ank("--no-wait", "apply", "-", stdin=text)
@@ -113,7 +113,7 @@ def test_why_names_the_root_cause_over_nodes(cluster: Cluster) -> None:
     assert second.startswith("└─ db (b) has failed: Exit code: '4'")
 
 
-def test_a_plan_is_what_apply_does_afterwards(cluster: Cluster) -> None:
+def test_apply_makes_the_planned_changes(cluster: Cluster) -> None:
     start(cluster)
     path = cluster.write("change.yaml", manifest(web='["/bin/sleep", "2000"]'))
     plan = json.loads(cluster.ank("plan", "-o", "json", str(path)).stdout)
@@ -153,7 +153,7 @@ def test_a_new_instance_starts_first_and_a_failed_update_does_not_touch_the_runn
     first = {"startNewFirst": True}
     cluster.apply(manifest(updateStrategy=first))
     cluster.apply(manifest(web='["/bin/sleep", "2000"]', updateStrategy=first))
-    cluster.wait_until("the old one is gone", lambda: len(_instances(cluster, "web")) == 1)
+    cluster.wait_until("the old one is removed", lambda: len(_instances(cluster, "web")) == 1)
     happened = _records(cluster)
     running = [it["id"] for it in happened if it["state"] == "Running(Ok)"]
     old_stops = next(n for n, it in enumerate(happened) if it["state"].startswith("Stopping"))

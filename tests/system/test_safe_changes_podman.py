@@ -1,7 +1,7 @@
 """Atomic changes that fail, with containers and processes on two agents, and the unmodified SDK as another client.
 
 Each scenario ends with the previous state on both agents and with the reason. Needs: podman, root rights and the SDK
-in .venv/sdk, which scripts/install brings.
+in .venv/sdk, which scripts/install makes.
 """
 
 import json
@@ -170,12 +170,12 @@ def test_an_image_that_does_not_exist_restores_both_agents(cluster: Cluster) -> 
 
 
 @pytest.mark.parametrize("runtime", AGENTS)
-def test_a_workload_that_is_healthy_and_dies_after_three_seconds_is_undone(cluster: Cluster, runtime: str) -> None:
+def test_a_workload_that_fails_three_seconds_after_it_was_healthy_is_undone(cluster: Cluster, runtime: str) -> None:
     checked = "/tmp/checked" if runtime == "podman" else f"{cluster.folder}/checked"
     health = {"exec": {"command": ["touch", checked], "interval": "500ms"}}
     script = f"until test -e {checked}; do sleep 0.1; done; echo no config >&2; sleep 3; exit 3"
-    dies = a_workload(runtime, script, health=health)
-    reason = failure(cluster, dies)
+    failing = a_workload(runtime, script, health=health)
+    reason = failure(cluster, failing)
     where = f"workload '{runtime}' on agent '{AGENTS[runtime]}'"
     assert f"did not stay ready for 30 s: {where} is Failed(ExecFailed): Exit code: '3'" in reason
     assert "last output: no config" in events(cluster, runtime)
@@ -201,8 +201,8 @@ def test_a_lack_of_memory_is_explained_and_a_rollback_is_atomic(cluster: Cluster
     before, good = ids(cluster), revision(cluster)
     script = "sleep 0.2; exec tail /dev/zero"
     native = a_workload("native", script, more="limits: {memory: 16M}")
-    greedy = manifest(native=native, podman=a_workload("podman", script, more="--memory=16m"))
-    cluster.ank("--no-wait", "apply", "-", stdin=greedy)
+    allocating = manifest(native=native, podman=a_workload("podman", script, more="--memory=16m"))
+    cluster.ank("--no-wait", "apply", "-", stdin=allocating)
     for runtime in AGENTS:
         assert cluster.wait_for(runtime, "Failed(ExecFailed)") == "Exit code: '137'"
     text = "native (b) has failed: Exit code: '137', killed because it was out of memory"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wire.peer import PATIENCE, ServerProcess, message_class
+from tests.support.wire.peer import TIME_LIMIT, ServerProcess, message_class
 
 WEB = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: alpine:3"}
 MASK = "desiredState.workloads.web"
@@ -48,7 +48,7 @@ def began(gate: Path) -> int:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIME_LIMIT
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -76,10 +76,10 @@ def test_a_hook_may_move_a_workload_to_another_agent(server: ServerProcess) -> N
         assert success["addedWorkloads"][0].endswith(".n2")
         assert agent.receive()["updateWorkload"]["addedWorkloads"][0]["workload"]["agent"] == "n2"
         again = cli.answer("u", updateStateRequest=update(web=WEB))
-        assert again == {"UpdateStateSuccess": {}}, "what is compared is what was written"
+        assert again == {"UpdateStateSuccess": {}}, "the requested state is compared, not the result of the hook"
 
 
-def test_a_hook_may_refuse(server: ServerProcess) -> None:
+def test_a_hook_may_reject_an_update(server: ServerProcess) -> None:
     server.start(*with_hook(server, "#!/bin/sh\ncat >/dev/null\necho no web here >&2\nexit 1\n"))
     with server.cli() as cli:
         answer = cli.answer("u", updateStateRequest=update(web=WEB))
@@ -87,14 +87,14 @@ def test_a_hook_may_refuse(server: ServerProcess) -> None:
         assert answer == {"error": {"message": text}}
 
 
-def test_a_hook_may_refuse_the_start(server: ServerProcess) -> None:
+def test_a_hook_may_reject_the_startup_manifest(server: ServerProcess) -> None:
     arguments = with_hook(server, "#!/bin/sh\ncat >/dev/null\necho no >&2\nexit 1\n", "-m", server.write("m", MANIFEST))
     assert server.run_to_end(*arguments) == 1
     text = "server error: 'Mutating hook 'hook' vetoed the state change: 'Hook 'hook' rejected the change: no''"
     assert text in server.log
 
 
-def test_a_hook_sees_the_startup_manifest(server: ServerProcess) -> None:
+def test_a_hook_receives_the_startup_manifest(server: ServerProcess) -> None:
     server.start(*with_hook(server, MOVE, "-m", server.write("m", MANIFEST)))
     with server.agent("n2") as agent:
         hello = agent.receive()
@@ -103,13 +103,13 @@ def test_a_hook_sees_the_startup_manifest(server: ServerProcess) -> None:
         assert hello["serverHello"]["addedWorkloads"][0]["instanceName"]["workloadName"] == "web"
 
 
-def test_other_clients_are_served_while_a_hook_runs(server: ServerProcess) -> None:
+def test_other_requests_are_served_while_a_hook_runs(server: ServerProcess) -> None:
     gate = server.folder / "gate"
     server.start(*with_hook(server, SLOW.format(gate=gate)))
     with server.cli() as cli, server.cli() as other:
-        cli.ask("slow", updateStateRequest=update(web=WEB))
+        cli.send_request("slow", updateStateRequest=update(web=WEB))
         began(gate)
-        other.ask("queued", updateStateRequest=update())
+        other.send_request("queued", updateStateRequest=update())
         state = other.answer("read", completeStateRequest={"fieldMask": ["desiredState"]})
         assert state["completeStateResponse"]["completeState"]["desiredState"]["workloads"] == {}
         gate.touch()
@@ -123,7 +123,7 @@ def test_a_hook_ends_with_the_server(server: ServerProcess, number: signal.Signa
     gate = server.folder / "gate"
     server.start(*with_hook(server, SLOW.format(gate=gate)))
     with server.cli() as cli:
-        cli.ask("slow", updateStateRequest=update(web=WEB))
+        cli.send_request("slow", updateStateRequest=update(web=WEB))
         hook = began(gate)
         assert server.stop(number) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
         until(lambda: is_over(hook))
@@ -142,7 +142,7 @@ def test_a_server_that_waits_for_hooks_at_its_start_ends_immediately_after_a_sig
     assert "is ready on port" not in server.log
 
 
-def test_the_update_shown_to_a_hook_is_that_of_the_tables(server: ServerProcess) -> None:
+def test_the_update_sent_to_a_hook_follows_the_tables_of_the_protocol(server: ServerProcess) -> None:
     seen = server.folder / "seen"
     server.start(*with_hook(server, f"#!/bin/sh\ntee '{seen}'\n"))
     with server.cli() as cli:

@@ -61,12 +61,12 @@ def test_peers_with_certificates_are_accepted(server: ServerProcess, certificate
 def test_peers_without_certificates_are_rejected(server: ServerProcess, certificates: Certificates) -> None:
     with hello(server, None) as plain_text:
         assert plain_text.failure()[0] == grpc.StatusCode.UNAVAILABLE
-    nobody = grpc.ssl_channel_credentials(Path(certificates.ca).read_bytes())
-    with hello(server, nobody) as peer:
+    anonymous = grpc.ssl_channel_credentials(Path(certificates.ca).read_bytes())
+    with hello(server, anonymous) as peer:
         assert peer.failure()[0] == grpc.StatusCode.UNAVAILABLE
 
 
-def test_an_agent_cannot_take_the_name_of_another(server: ServerProcess, certificates: Certificates) -> None:
+def test_an_agent_cannot_use_the_name_of_another(server: ServerProcess, certificates: Certificates) -> None:
     with hello(server, certificates.peer("DNS:n1"), "n2") as agent:
         assert agent.failure() == (
             grpc.StatusCode.UNAUTHENTICATED,
@@ -74,7 +74,7 @@ def test_an_agent_cannot_take_the_name_of_another(server: ServerProcess, certifi
         )
 
 
-def test_pem_files_may_come_from_the_environment_and_win_over_insecure(certificates: Certificates) -> None:
+def test_pem_files_may_come_from_the_environment_and_override_insecure(certificates: Certificates) -> None:
     """[stest->swdd~server-supports-pem-file-paths-as-cli-arguments~1]"""
     environ = {
         "ANKSERVER_CA_PEM": certificates.ca,

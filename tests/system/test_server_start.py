@@ -98,7 +98,7 @@ def test_the_server_ends_cleanly_after_a_signal(server: ServerProcess, number: s
         ),
     ],
 )
-def test_an_unusable_manifest_prevents_the_start(
+def test_an_invalid_manifest_prevents_the_start(
     server: ServerProcess, manifest: str | None, context: str, why: str
 ) -> None:
     """[stest->swdd~server-fails-on-invalid-startup-state~1]"""
@@ -108,7 +108,7 @@ def test_an_unusable_manifest_prevents_the_start(
     assert why in error_line(server)
 
 
-def test_without_certificates_and_insecure_the_server_does_not_start(server: ServerProcess) -> None:
+def test_without_a_security_setting_the_server_does_not_start(server: ServerProcess) -> None:
     assert server.run_to_end() == 1
     assert error_line(server) == (
         "Missing certificate files: 'Either provide mTLS config via the '--ca_pem \"\"', '--crt_pem \"\"' and "
@@ -117,7 +117,7 @@ def test_without_certificates_and_insecure_the_server_does_not_start(server: Ser
 
 
 @pytest.mark.parametrize("text", ["", "version = 'v2'", "version = 'v1'\naddress = 'localhost:1'", "version ="])
-def test_an_unusable_config_file_prevents_the_start(server: ServerProcess, text: str) -> None:
+def test_an_invalid_config_file_prevents_the_start(server: ServerProcess, text: str) -> None:
     """[stest->swdd~server-loads-config-file~1]"""
     server.address = None
     assert server.run_to_end("-k", "-x", server.write("c.conf", text)) == 1

@@ -91,7 +91,7 @@ def test_a_wrong_api_version_is_refused(cli: Conversation, version: str) -> None
     message = replace(cli, {"web": WEB}, version=version)["error"]["message"]
     assert message == f"Unsupported API version. Received '{version}', expected 'v1'"
     assert desired(cli) == {}
-    assert "UpdateStateSuccess" in replace(cli, {"web": WEB}), "and the server goes on"
+    assert "UpdateStateSuccess" in replace(cli, {"web": WEB}), "the server continues"
 
 
 def test_a_missing_api_version_is_refused(cli: Conversation) -> None:
@@ -112,7 +112,7 @@ def test_dependencies_that_close_a_cycle_are_refused(cli: Conversation) -> None:
     assert "UpdateStateSuccess" in replace(cli, {"a": needs_b, "b": WEB})
 
 
-def test_dependencies_on_workloads_that_are_not_there_are_accepted(cli: Conversation) -> None:
+def test_dependencies_on_missing_workloads_are_accepted(cli: Conversation) -> None:
     """[stest->swdd~cycle-detection-ignores-non-existing-workloads~1]"""
     needs = {**WEB, "dependencies": {"dependencies": {"later": "ADD_COND_RUNNING"}}}
     assert "UpdateStateSuccess" in replace(cli, {"web": needs})
@@ -140,7 +140,7 @@ def test_the_indent_of_a_line_is_kept_for_text_of_several_lines(cli: Conversatio
     assert effective_config(cli, "web") == "f: |\n  1\n  2\nz"
 
 
-def test_wildcards_in_field_masks_match_everything_at_their_place(cli: Conversation) -> None:
+def test_wildcards_in_field_masks_match_every_key_at_their_position(cli: Conversation) -> None:
     """[stest->swdd~server-filters-get-complete-state-result-with-wildcards~1]"""
     replace(cli, {"web": WEB, "db": {**WEB, "agent": "n2"}})
     masks = ["desiredState.workloads.*.agent", "workloadStates.*.db.*.state"]
@@ -152,7 +152,7 @@ def test_wildcards_in_field_masks_match_everything_at_their_place(cli: Conversat
     assert list(state["workloadStates"]["agentStateMap"]) == ["n2"]
 
 
-def test_a_large_state_is_taken_over_and_read_back(cli: Conversation) -> None:
+def test_a_large_state_is_stored_and_returned(cli: Conversation) -> None:
     many = {f"w{number}": {**WEB, "runtimeConfig": f"n: {number}"} for number in range(3000)}
     assert len(replace(cli, many)["UpdateStateSuccess"]["addedWorkloads"]) == 3000
     assert len(desired(cli)) == 3000

@@ -23,7 +23,7 @@ def new_state(**workloads: Any) -> dict[str, Any]:
     return {"desiredState": {"apiVersion": "v1", "workloads": {"workloads": workloads}}}
 
 
-def test_a_story_through_all_messages() -> None:
+def test_a_scenario_with_all_messages() -> None:
     with ServerProcess("--insecure") as server, server.cli() as cli, server.cli(method="commander") as commander:
         # An agent connects.
         n1 = server.agent("n1", tags={"tags": {"zone": "front"}})
@@ -94,7 +94,7 @@ def test_a_story_through_all_messages() -> None:
         n1.send(updateWorkloadState={"workloadStates": [incomplete]})
 
         # A workload on n1 sends a request through its agent; the response has an id with the name of the workload.
-        n1.ask("web@my@id", completeStateRequest={"fieldMask": ["workloadStates.n1.web"]})
+        n1.send_request("web@my@id", completeStateRequest={"fieldMask": ["workloadStates.n1.web"]})
         response = n1.receive()["response"]
         assert response["requestId"] == "web@my@id"
         states = response["completeStateResponse"]["completeState"]["workloadStates"]["agentStateMap"]
@@ -104,11 +104,11 @@ def test_a_story_through_all_messages() -> None:
         unknown = {"workloadName": "web", "agentName": "n1", "id": "other"}
         wanted = {"workloadNames": [WEB_NAME, unknown], "follow": True, "tail": 3, "since": "s", "until": "u"}
         assert cli.answer("l", logsRequest=wanted) == {"logsRequestAccepted": {"workloadNames": [WEB_NAME]}}
-        asked = n1.receive()["logsRequest"]
-        full_id = asked["requestId"]
+        received = n1.receive()["logsRequest"]
+        full_id = received["requestId"]
         assert full_id.startswith("cli-conn-")
         assert full_id.endswith("@l")
-        assert asked["logsRequest"] == {**wanted, "workloadNames": [WEB_NAME]}
+        assert received["logsRequest"] == {**wanted, "workloadNames": [WEB_NAME]}
         entries = {"logEntries": [{"workloadName": WEB_NAME, "message": "hi"}]}
         n1.send(logEntriesResponse={"requestId": full_id, "logEntriesResponse": entries})
         assert cli.receive() == {"response": {"requestId": "l", "logEntriesResponse": entries}}
@@ -174,13 +174,13 @@ def test_a_log_campaign_ends_with_the_connection_that_requested_it() -> None:
 
 def test_invalid_requests_are_answered_and_do_not_affect_others() -> None:
     with ServerProcess("-k") as server, server.cli() as cli:
-        cli.ask("empty")
+        cli.send_request("empty")
         assert "error" in cli.receive()["response"]
-        cli.ask("nothing new", updateStateRequest={"updateMask": ["desiredState"]})
+        cli.send_request("nothing new", updateStateRequest={"updateMask": ["desiredState"]})
         assert "error" in cli.receive()["response"]
         cli.send_raw(message_class("grpc_api.ToServer")())
         cli.send(commanderHello={"protocolVersion": "1.0.0"})
-        cli.ask("", eventsCancelRequest={})
+        cli.send_request("", eventsCancelRequest={})
         answers = cli.answer("still there", completeStateRequest={"fieldMask": ["", "agents"]})
         while "error" in answers:  # an answer to the message without content is allowed
             answers = cli.receive_response()

@@ -18,7 +18,7 @@ LINES = 20_000  # more than the capacity of a pipe and all buffers
 TALKER = f"""\
 apiVersion: v1
 workloads:
-  talker:
+  printer:
     runtime: native
     agent: node
     restartPolicy: NEVER
@@ -36,13 +36,13 @@ def cluster() -> Iterator[Cluster]:
     with Cluster() as cluster:
         cluster.start_server(TALKER)
         cluster.start_agent("node", runtimes=["native"])
-        cluster.wait_for("talker", "Succeeded(Ok)")
+        cluster.wait_for("printer", "Succeeded(Ok)")
         yield cluster
 
 
-def test_nothing_is_lost(cluster: Cluster) -> None:
+def test_a_slow_reader_receives_all_lines(cluster: Cluster) -> None:
     reading = subprocess.Popen(
-        cluster.ank_command("logs", "talker"), env=cluster.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        cluster.ank_command("logs", "printer"), env=cluster.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     time.sleep(2 * SILENCE_LIMIT)
     output, fault = reading.communicate(timeout=60)

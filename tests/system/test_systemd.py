@@ -131,11 +131,11 @@ def main_pid(node: SystemdMachine, service: str) -> int:
 
 
 def is_active(node: SystemdMachine, service: str) -> bool:
-    return node.ask("systemctl", "is-active", service).stdout.strip() == "active"
+    return node.call("systemctl", "is-active", service).stdout.strip() == "active"
 
 
 def pids(node: SystemdMachine, workloads: dict[str, str]) -> dict[str, str]:
-    return {name: node.ask("pgrep", "-fx", f"/bin/sleep {time}").stdout.strip() for name, time in workloads.items()}
+    return {name: node.call("pgrep", "-fx", f"/bin/sleep {time}").stdout.strip() for name, time in workloads.items()}
 
 
 def wait_for(node: SystemdMachine, workload: str, state: str) -> None:
@@ -145,7 +145,7 @@ def wait_for(node: SystemdMachine, workload: str, state: str) -> None:
 
 
 def table(node: SystemdMachine) -> str:
-    return node.ask("ank", "get", "workloads").stdout
+    return node.call("ank", "get", "workloads").stdout
 
 
 def status(node: SystemdMachine, pid: int) -> dict[str, str]:
@@ -154,12 +154,12 @@ def status(node: SystemdMachine, pid: int) -> dict[str, str]:
 
 
 def journal(node: SystemdMachine, service: str, *more: str) -> str:
-    node.ask("journalctl", "--sync")
+    node.call("journalctl", "--sync")
     return node.journal(f"--unit={service}", "--output=cat", *more)
 
 
 @contextmanager
-def impatient_watchdog(node: SystemdMachine, service: str) -> Iterator[None]:
+def short_watchdog(node: SystemdMachine, service: str) -> Iterator[None]:
     """The unit with a shorter time limit than 20 seconds, for a fast test."""
     folder = node.root / f"run/systemd/system/{service}.service.d"
     folder.mkdir(parents=True)
@@ -185,18 +185,18 @@ def test_services_are_ready_when_systemctl_reports_it(node: SystemdMachine) -> N
     assert "no connection" not in journal(node, "ank-agent"), "the server was up before its agent"
 
 
-def test_the_server_is_left_with_no_rights_but_to_serve(node: SystemdMachine) -> None:
+def test_the_server_has_only_the_rights_that_it_needs(node: SystemdMachine) -> None:
     pid = main_pid(node, "ank-server")
     rights = status(node, pid)
     assert rights["Uid"].split()[0] == node.run("id", "-u", "ank-server").strip()
     assert int(rights["CapBnd"], 16) == 0
     assert (rights["NoNewPrivs"], rights["Seccomp"]) == ("1", "2")
-    write = node.ask("nsenter", "--target", str(pid), "--mount", "touch", "/etc/ankaios/written")
+    write = node.call("nsenter", "--target", str(pid), "--mount", "touch", "/etc/ankaios/written")
     assert "Read-only file system" in write.stderr
-    assert node.ask("nsenter", "--target", str(pid), "--mount", "ls", "/root").stdout == ""
+    assert node.call("nsenter", "--target", str(pid), "--mount", "ls", "/root").stdout == ""
 
 
-def test_the_agent_passes_on_no_restrictions_to_what_it_starts(node: SystemdMachine) -> None:
+def test_workloads_inherit_no_restrictions_from_the_agent(node: SystemdMachine) -> None:
     agent, init = status(node, main_pid(node, "ank-agent")), status(node, 1)
     assert agent["CapBnd"] == init["CapBnd"]
     assert (agent["NoNewPrivs"], agent["Seccomp"]) == ("0", init["Seccomp"])
@@ -209,7 +209,7 @@ def test_workloads_of_the_startup_manifest_run(node: SystemdMachine, workloads: 
     assert all(pids(node, workloads).values())
 
 
-def test_a_stopped_agent_leaves_workloads_alone_and_a_started_one_resumes_them(
+def test_workloads_continue_without_the_agent_and_the_next_agent_resumes_them(
     node: SystemdMachine, workloads: dict[str, str]
 ) -> None:
     before = pids(node, workloads)
@@ -268,7 +268,7 @@ def test_systemd_listens_for_the_server_at_the_address_of_the_socket_unit(
 
 
 def agents(node: SystemdMachine) -> str:
-    return node.ask("ank", "get", "agents").stdout
+    return node.call("ank", "get", "agents").stdout
 
 
 def edit(node: SystemdMachine, unit: str, text: str) -> None:
@@ -285,13 +285,13 @@ def test_a_frozen_service_is_restarted_and_workloads_continue(
     node: SystemdMachine, workloads: dict[str, str], service: str
 ) -> None:
     before = pids(node, workloads)
-    with impatient_watchdog(node, service):
+    with short_watchdog(node, service):
         frozen = main_pid(node, service)
         node.sh(f"kill -STOP {frozen}")
         node.wait_until("it was replaced", lambda: main_pid(node, service) not in (0, frozen))
         node.wait_until("it is ready", lambda: is_active(node, service))
         assert "Watchdog timeout" in journal(node, service)
-        assert "Fatal Python error: Aborted" in journal(node, service), "and says where it hung"
+        assert "Fatal Python error: Aborted" in journal(node, service), "the journal shows where it hung"
         for name in workloads:
             wait_for(node, name, "Running(Ok)")
     for name in workloads:
@@ -382,7 +382,7 @@ def user(node: SystemdMachine) -> str:
     return uid
 
 
-def runs_as_the_user_and_outlives_the_agent(
+def runs_as_the_user_and_continues_without_the_agent(
     node: SystemdMachine, uid: str, name: str, runtime: str, config: str, seconds: str
 ) -> None:
     node.run("ank", "run", "workload", name, "--runtime", runtime, "--agent", USER, "--config", config)
@@ -396,7 +396,7 @@ def runs_as_the_user_and_outlives_the_agent(
 
 def test_an_agent_of_a_user_runs_plain_processes(node: SystemdMachine, user: str) -> None:
     config = f'{{command: [/bin/sleep, "{OF_USER}"]}}'
-    runs_as_the_user_and_outlives_the_agent(node, user, "walker", "native", config, OF_USER)
+    runs_as_the_user_and_continues_without_the_agent(node, user, "walker", "native", config, OF_USER)
 
 
 @pytest.mark.skipif(why_no_podman() is not None, reason=str(why_no_podman()))
@@ -408,6 +408,6 @@ def test_an_agent_of_a_user_runs_rootless_containers(node: SystemdMachine, user:
     config = (
         f'{{image: {IMAGE}, commandOptions: ["--stop-timeout=0"], commandArgs: [/bin/sleep, "{CONTAINER_OF_USER}"]}}'
     )
-    runs_as_the_user_and_outlives_the_agent(node, user, "sailor", "podman", config, CONTAINER_OF_USER)
+    runs_as_the_user_and_continues_without_the_agent(node, user, "sailor", "podman", config, CONTAINER_OF_USER)
     node.run("ank", "delete", "workload", "sailor")
     assert node.run(*person, "podman", "ps", "--all", "--quiet") == ""

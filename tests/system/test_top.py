@@ -54,7 +54,7 @@ class Terminal:
     def wait_for(self, *texts: str) -> str:
         until = time.monotonic() + WAIT_SECONDS
         while not all(text in (screen := self.screen()) for text in texts):
-            assert time.monotonic() < until, f"waited in vain for {texts} in\n{screen}"
+            assert time.monotonic() < until, f"timeout while waiting for {texts} in\n{screen}"
             time.sleep(0.1)
         return screen
 

@@ -23,20 +23,20 @@ pytestmark = needs_loop_devices
 
 async def test_an_attached_loop_device_appears_and_a_detached_one_vanishes(tmp_path: Path) -> None:
     image = tmp_path / "image"
-    reported: list[Devices] = []
+    received: list[Devices] = []
     async with asyncio.timeout(30), aclosing(UdevHandler().discover(rule(image) + "permissions: r", {})) as lists:
-        reported.append(await anext(lists))
+        received.append(await anext(lists))
         with attached(image) as node:
-            reported.append(await anext(lists))
-        reported.append(await anext(lists))
-    before, (device,), after = reported
+            received.append(await anext(lists))
+        received.append(await anext(lists))
+    before, (device,), after = received
     assert before == after == ()
     assert device.id == f"/devices/virtual/block/{Path(node).name}"
     assert device.properties == {"UDEV_DEVPATH": device.id, "UDEV_DEVNODE": node}
     assert device.device_specs == (DeviceNode(node, node, "r"),)
 
 
-async def test_a_device_that_is_there_from_the_beginning_is_in_the_first_list(tmp_path: Path) -> None:
+async def test_an_existing_device_is_in_the_first_list(tmp_path: Path) -> None:
     image = tmp_path / "image"
     with attached(image) as node:
         async with asyncio.timeout(30), aclosing(UdevHandler().discover(rule(image), {})) as lists:
@@ -44,7 +44,7 @@ async def test_a_device_that_is_there_from_the_beginning_is_in_the_first_list(tm
     assert device.properties["UDEV_DEVNODE"] == node
 
 
-async def test_two_configurations_follow_the_same_events(tmp_path: Path) -> None:
+async def test_two_configurations_receive_the_same_events(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     async with (
         asyncio.timeout(30),
@@ -57,7 +57,7 @@ async def test_two_configurations_follow_the_same_events(tmp_path: Path) -> None
             assert [device.properties["UDEV_DEVNODE"] for device in await anext(twos)] == [second]
 
 
-async def test_the_tree_reads_only_the_part_an_event_names(tmp_path: Path) -> None:
+async def test_only_the_device_named_by_an_event_is_read(tmp_path: Path) -> None:
     tree = PyudevTree(frozenset({"size"}))
     try:
         with attached(tmp_path / "image") as node:
@@ -74,7 +74,7 @@ async def test_the_tree_reads_only_the_part_an_event_names(tmp_path: Path) -> No
         tree.close()
 
 
-async def test_a_device_and_its_children_know_their_parents() -> None:
+async def test_parents_of_a_device_and_its_children_are_found() -> None:
     tree = PyudevTree(frozenset())
     try:
         devices = {device.devpath: device for device in tree.scan()}

@@ -73,7 +73,7 @@ def going_up(folder: Path, manifest: Path) -> Iterator[tuple[subprocess.Popen[st
             process.kill()
 
 
-def test_a_manifest_runs_and_nothing_stays(folder: Path) -> None:
+def test_a_manifest_is_run_and_everything_is_removed_at_the_end(folder: Path) -> None:
     done = up(folder, str(EXAMPLES / "hello/manifest.yaml"))
     assert done.returncode == 0, done.stderr
     assert states(done.stdout) == {"hello": "Running(Ok)"}
@@ -116,7 +116,7 @@ def test_follow_prints_lines_behind_the_name_of_their_workload(folder: Path) -> 
 
 
 @needs_mounts
-def test_what_files_are_mounted_onto_goes_with_the_last_workload(folder: Path) -> None:
+def test_mount_points_of_files_are_removed_with_the_last_workload(folder: Path) -> None:
     target = folder / "etc/app/app.conf"
     workload = """\
   {0}:
@@ -154,7 +154,7 @@ def test_a_refused_manifest_leaves_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("follow", [[], ["-f"]])
-def test_workloads_are_removed_although_output_cannot_be_written(folder: Path, follow: list[str]) -> None:
+def test_workloads_are_removed_if_the_output_cannot_be_written(folder: Path, follow: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             ank("up", "--settle", "--runtime", "native", *follow, str(EXAMPLES / "hello/manifest.yaml")),
@@ -172,7 +172,7 @@ def test_workloads_are_removed_although_output_cannot_be_written(folder: Path, f
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 141)], ids=["killed", "window closed"])
-def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, code: int) -> None:
+def test_it_cleans_up_after_any_way_to_end_it(folder: Path, sign: signal.Signals, code: int) -> None:
     process = subprocess.Popen(
         ank("up", "-f", "--runtime", "native", str(EXAMPLES / "hello/manifest.yaml")),
         env=environment(folder),
@@ -196,8 +196,8 @@ def test_however_it_is_ended_it_cleans_up(folder: Path, sign: signal.Signals, co
 @pytest.mark.parametrize("seconds", [0.0, 0.15, 0.3, 0.45, 0.6])
 def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds: float) -> None:
     """During any work of the agent: here it loads devices, or starts a workload with devices."""
-    with going_up(folder, EXAMPLES / "device-sharing/manifest.yaml") as (process, said):
-        assert said.readline().startswith("Server on ")
+    with going_up(folder, EXAMPLES / "device-sharing/manifest.yaml") as (process, output):
+        assert output.readline().startswith("Server on ")
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         assert process.wait(LIMIT) == 0
@@ -205,22 +205,22 @@ def test_an_end_in_the_middle_of_the_start_leaves_nothing(folder: Path, seconds:
     assert list(folder.iterdir()) == []
 
 
-def test_what_is_started_while_everything_is_being_stopped_is_removed_as_well(folder: Path) -> None:
+def test_a_workload_started_during_the_cleanup_is_removed_too(folder: Path) -> None:
     """A controller restarts its removed workloads until it is removed itself."""
     (folder / "m.yaml").write_text(SLOW_TO_STOP)
     late = ["--runtime", "native", "--agent", "node", "--config", 'command: ["sleep", "1000"]']
-    with going_up(folder, folder / "m.yaml") as (process, said):
-        url = said.readline().split(";")[0].split()[-1]
+    with going_up(folder, folder / "m.yaml") as (process, output):
+        url = output.readline().split(";")[0].split()[-1]
         _wait_for_running(url, folder)
         process.send_signal(signal.SIGINT)
-        assert said.readline().startswith("Stopping and removing all workloads")
+        assert output.readline().startswith("Stopping and removing all workloads")
         command = ank("-k", "-s", url, "--no-wait", "run", "workload", "late", *late)
         assert subprocess.run(command, env=environment(folder), timeout=LIMIT, check=False).returncode == 0
-        assert process.wait(LIMIT / 2) == 0, "earlier than cleaning up is given up"
+        assert process.wait(LIMIT / 2) == 0, "it ended before the time limit for cleaning up"
     assert processes_of(folder) == []
 
 
-def test_a_taken_port_is_no_obstacle_and_ctrl_c_cleans_up(folder: Path) -> None:
+def test_a_port_in_use_is_replaced_and_ctrl_c_cleans_up(folder: Path) -> None:
     """Two at the same time: one of them cannot use the default port."""
     both = [
         subprocess.Popen(

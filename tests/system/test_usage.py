@@ -14,7 +14,7 @@ workloads:
     runtime: native
     runtimeConfig: |
       command: ["/bin/busybox", "sh", "-c", "while true; do :; done"]
-  calm:
+  idle:
     agent: n1
     runtime: native
     runtimeConfig: |
@@ -30,23 +30,23 @@ def cpu_of(cluster: Cluster, workload: str) -> float:
     return 0.0 if cpu == "-" else float(cpu)
 
 
-def test_usage_is_shown_on_request_and_leaves_the_state_again() -> None:
+def test_usage_is_shown_on_request_and_removed_from_the_state_later() -> None:
     with Cluster() as cluster:
         cluster.start_server(BUSY)
         cluster.start_agent("n1", runtimes=["native"])
         cluster.wait_for("busy", "Running(Ok)")
-        cluster.wait_for("calm", "Running(Ok)")
+        cluster.wait_for("idle", "Running(Ok)")
         assert "usage" not in str(cluster.state("workloadStates"))
         cluster.wait_until("the loop uses a processor", lambda: cpu_of(cluster, "busy") > 0.05)
-        header, _, calm = cluster.ank("get", "workloads", "-o", "wide").stdout.splitlines()
+        header, _, idle = cluster.ank("get", "workloads", "-o", "wide").stdout.splitlines()
         assert header.split()[-6:] == ["STATE", "CPU", "MEMORY", "UPTIME", "ADDITIONAL", "INFO"]
-        assert calm.split()[4] == "0.00"
-        assert " KiB" in calm or " MiB" in calm
+        assert idle.split()[4] == "0.00"
+        assert " KiB" in idle or " MiB" in idle
         cluster.wait_until("the usage is removed", lambda: "usage" not in str(cluster.state("workloadStates")))
 
 
 @needs_podman
-def test_usage_of_a_container_is_that_of_everything_in_it(podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_usage_of_a_container_includes_all_its_processes(podman_env: PodmanEnv) -> None:  # noqa: F811
     """Also after the agent was started again, and without a call of podman."""
     container = f"""
 apiVersion: v1

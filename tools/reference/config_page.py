@@ -1,6 +1,6 @@
 """The page about config files, flags and environment variables of the three programs.
 
-Which keys a program reads, from which variables and with which defaults, is learned by watching it read its settings.
+Which keys a program reads, from which variables and with which defaults, is recorded while it reads its settings.
 Flags come from its parser, the samples from packaging/config. Only meanings of keys without a flag are written here.
 """
 
@@ -62,9 +62,9 @@ def page() -> str:
     return page_of(
         "Config files, flags and environment",
         "the settings of the programs and packaging/config",
-        "Every program takes a flag over an environment variable over its config file over the default. Config files "
-        "are TOML and begin with `version = 'v1'`; unknown keys are ignored. All programs know `--help` and "
-        "`--version`.",
+        "A flag overrides an environment variable, which overrides the config file, which overrides the default. "
+        "Config files are TOML and begin with `version = 'v1'`; unknown keys are ignored. All programs have `--help` "
+        "and `--version`.",
         *_program("ank-server", [server_settings.DEFAULT_CONFIG_FILE], _flags(server_settings._parser), _server_keys()),
         *_hooks(),
         *_program("ank-agent", [Path(agent_settings.DEFAULT_CONFIG_FILE)], _flags(make_parser), _agent_keys()),
@@ -74,7 +74,7 @@ def page() -> str:
             _cli_flags(),
             _cli_keys(),
         ),
-        "Keys of `ank` may also stand in the table `[default]`.",
+        "Keys of `ank` may also be in the table `[default]`.",
         heading(2, "All programs", "all"),
         table(
             ("environment", "meaning"),
@@ -170,33 +170,33 @@ def _cli_keys() -> list[Key]:
 
 
 class _Watched(dict[str, Any]):
-    """A config file that notes what is asked of it."""
+    """A config file that records which keys are read."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: dict[str, Key] = {}
+        self.read_keys: dict[str, Key] = {}
 
     def __contains__(self, key: object) -> bool:
-        self.asked.setdefault(str(key), Key(str(key)))
+        self.read_keys.setdefault(str(key), Key(str(key)))
         return False
 
     def get(self, key: str, default: Any = None) -> Any:
-        self.asked.setdefault(key, Key(key))
+        self.read_keys.setdefault(key, Key(key))
         return default
 
 
 def _keys_read(read: Callable[[str], object], *modules: ModuleType) -> list[Key]:
     watched = _Watched()
-    watched.asked["version"] = Key("version", config.CONFIG_VERSION)
+    watched.read_keys["version"] = Key("version", config.CONFIG_VERSION)
 
     def choose(flag: Any, env: str | None, file: Any, key: str, default: Any, **more: Any) -> Any:
-        watched.asked[key] = Key(key, _default(default), env or "")
+        watched.read_keys[key] = Key(key, _default(default), env or "")
         return config.choose(flag, None, file, key, default)
 
     def pem(flags: Mapping[str, Any], prefix: str, file: Any, key_prefix: str = "", **more: Any) -> config.GivenPem:
         found = config.load_pem_material(flags, prefix, file, key_prefix=key_prefix, **{**more, "environ": {}})
         for name in (f"{key_prefix}{item}_pem" for item in more.get("items", ("ca", "crt", "key"))):
-            watched.asked[name] = Key(name, env=f"{prefix}_{name.upper()}")
+            watched.read_keys[name] = Key(name, env=f"{prefix}_{name.upper()}")
         return found
 
     replaced: dict[str, Any] = {
@@ -210,7 +210,7 @@ def _keys_read(read: Callable[[str], object], *modules: ModuleType) -> list[Key]
             known = {name: value for name, value in replaced.items() if hasattr(module, name)}
             patches.enter_context(patch.multiple(module, **known))
         read(file.name)
-    return list(watched.asked.values())
+    return list(watched.read_keys.values())
 
 
 def _default(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The page about exit codes, and about the words with which server and agent refuse to start.
+"""The page about exit codes, and about the messages with which server and agent reject a start.
 
 The reasons are collected from the code; only the advice is written here, and a reason without advice is an error.
 """
@@ -19,15 +19,15 @@ ADVICE = {
     "Config file could not be parsed": "The rest names the file and the key. See [config files](config-files.md).",
     "Failed to load certificate files!": "The rest names the file and the fault, often its mode: keys need `0600`.",
     "Missing certificate files": "Give all three PEM files (`ank certs create` makes them), or `--insecure`.",
-    "Could not read the startup config": "The startup manifest is not there or may not be read.",
+    "Could not read the startup config": "The startup manifest is missing or cannot be read.",
     "Invalid tags format in startup manifest": "Tags are a map since `v1`, and were a list in `v0.1`.",
-    "Parsing start config failed with error": "The startup manifest is wrong; `ank validate` says where.",
-    "Could not use the storage": "`--storage` is no valid URL, or what it names cannot be used; the rest tells why.",
-    "server error": "The startup manifest was refused, or the address cannot be listened on, as the rest tells.",
+    "Parsing start config failed with error": "The startup manifest is wrong; `ank validate` shows the line.",
+    "Could not use the storage": "`--storage` is no valid URL, or its target cannot be used; the rest is the reason.",
+    "server error": "The startup manifest was rejected, or the address cannot be used; the rest is the reason.",
     "Agent name is invalid": "Give one with `--name`, of the characters of [names](manifest.md#names).",
     "Wrong server address format": "The URL of the server begins with `http://` or `https://`.",
     "Run folder creation failed. Cannot continue without run folder": "Create it, or name another with `--run-folder`. "
-    "A folder that other users can exchange is refused; the reason names the part of the path and what to do.",
+    "A folder that other users can replace is rejected; the reason names the part of the path and what to do.",
     "Ankaios version mismatch": "Agent and server are of different major versions.",
     "Metrics": "The address of `--metrics` cannot be used, or the extra `ankaios[metrics]` is not installed.",
     "No runtime to run workloads with": "None of the `runtimes` in the config file is known.",
@@ -44,8 +44,8 @@ def page() -> str:
             [
                 ("`0`", "Done. Also if a workload that was started failed later: see `ank get workloads`."),
                 (code(str(FAILED)), "Failed. The reason is on standard error, after `error:`."),
-                (code(str(WRONG_USAGE)), "Wrong usage, or help because words are missing."),
-                (code(str(READER_GONE)), "The reader of the output went away, as in `ank get state | head -1`."),
+                (code(str(WRONG_USAGE)), "Wrong usage, or help because arguments are missing."),
+                (code(str(READER_GONE)), "The reader of the output has ended, as in `ank get state | head -1`."),
             ],
         ),
         *_commands_that_judge(),
@@ -54,13 +54,13 @@ def page() -> str:
             ("code", "meaning"),
             [
                 ("`0`", "Ended by a signal (`SIGTERM`, `SIGINT`), or help or version were printed."),
-                ("`1`", "Could not start or go on. The reason is on standard error, see below."),
-                ("`2`", "Wrong usage, or an environment variable with a senseless value."),
+                ("`1`", "Could not start or continue. The reason is on standard error, see below."),
+                ("`2`", "Wrong usage, or an environment variable with an invalid value."),
             ],
         ),
         heading(2, "Why a program did not start", "reasons"),
         "The line on standard error begins with one of these:",
-        table(("what it says", "who", "what to do"), _reasons()),
+        table(("message", "program", "what to do"), _reasons()),
         heading(2, "Workloads", "workloads"),
         "The exit code of a workload is in its state: 0 is `Succeeded(Ok)`, any other `Failed(ExecFailed)` with "
         "`Exit code: '<code>'` as additional information.",
@@ -68,7 +68,7 @@ def page() -> str:
 
 
 def _commands_that_judge() -> Iterator[str]:
-    """Commands whose help has something to say about how they end."""
+    """Commands whose help describes their exit code."""
     rows = [
         (f"[`ank {command.name}`](cli.md#ank-{command.name})", sentence.strip() + ".")
         for command in ANK.children
@@ -87,7 +87,7 @@ def _reasons() -> list[tuple[str, str, str]]:
 
 
 def startup_reasons() -> dict[str, set[str]]:
-    """The first argument of every StartupFailed, and whose code says it."""
+    """The first argument of every StartupFailed, and the program that raises it."""
     reasons: dict[str, set[str]] = {}
     for path in sorted(SOURCES.rglob("*.py")):
         layer = path.relative_to(SOURCES).parts[0]
@@ -100,7 +100,7 @@ def startup_reasons() -> dict[str, set[str]]:
 
 
 def _is_startup_failed(call: ast.Call) -> bool:
-    """Made directly, or by a class of its own through `super().__init__`."""
+    """Made directly, or by a subclass through `super().__init__`."""
     if isinstance(call.func, ast.Name):
         return call.func.id == "StartupFailed"
     return (

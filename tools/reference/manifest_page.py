@@ -53,7 +53,7 @@ RUNTIMES: Mapping[str, tuple[str, type[msgspec.Struct], Mapping[str, str]]] = {
             "user": "Who runs it. By default the user of the agent.",
             "limits": (
                 "Limits of resources by name, such as `openFiles: 1024`. `memory: 64Mi` and `pids: 100` limit all "
-                "processes of the workload together and need cgroups; the state says so if they cannot be set."
+                "processes of the workload together and need cgroups; the state shows it if they cannot be set."
             ),
             "capabilities": (
                 "The capabilities that it may have, such as `NET_BIND_SERVICE`. By default all for root, none for "

@@ -1,4 +1,4 @@
-"""Pieces of Markdown as the site builds them: tables, code, anchors. Texts come in, texts go out."""
+"""Pieces of Markdown as the site builds them: tables, code, anchors. Input and output are texts."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -56,6 +56,6 @@ def words(name: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """As a sentence of its own."""
+    """As a complete sentence."""
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if not text or text[-1] in ".!?" else ".")

@@ -72,10 +72,10 @@ def page() -> str:
     return page_of(
         "Wire",
         "proto/**/*.proto",
-        "Programs talk in Protocol Buffers (proto3): over gRPC between server, agents and command lines, and over two "
+        "Programs exchange Protocol Buffers (proto3): over gRPC between server, agents and command lines, and over two "
         "FIFOs between a workload and its agent, where each message is preceded by its length as a varint. Fields with "
-        f"numbers from {OURS} on are **ours**: peers of Eclipse Ankaios skip them. Package names are our own and do "
-        "not travel.",
+        f"numbers from {OURS} on are **ours**: peers of Eclipse Ankaios skip them. Package names differ from theirs; "
+        "they are not sent.",
         table(("method", "who calls"), [(code(method.value), CALLERS[method]) for method in Method]),
         "Each is a stream of [ToServer](#grpc-ToServer) answered by a stream of [FromServer](#grpc-FromServer). The "
         "first message is a hello with the version of the protocol; its major number must be that of the server.",
@@ -84,7 +84,7 @@ def page() -> str:
 
 
 def _reached(known: Blocks) -> set[Name]:
-    """All that peers of Eclipse Ankaios know: reached without a field of ours."""
+    """All messages of Eclipse Ankaios: reached without a field of this project."""
     reached: set[Name] = set()
     waiting = list(ROOTS)
     while waiting:
@@ -146,7 +146,7 @@ def _notes(one: Field) -> str:
 
 
 def read_proto(text: str) -> ProtoFile:
-    """Comments belong to what follows them; the first one, to the file."""
+    """A comment describes the next element; the first one describes the file."""
     reader = _Reader()
     for line in text.splitlines():
         reader.take(line.strip())

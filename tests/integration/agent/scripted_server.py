@@ -1,4 +1,4 @@
-"""A server that says what a test wants, on another gRPC implementation than ours (grpcio)."""
+"""A server that sends what a test specifies; it uses another gRPC implementation (grpcio)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,29 +16,29 @@ class Session:
 
     def __init__(self, hello: ToServer) -> None:
         self.hello = hello
-        self.heard: asyncio.Queue[ToServer] = asyncio.Queue()
+        self.received: asyncio.Queue[ToServer] = asyncio.Queue()
         self.gone = asyncio.Event()
-        self._to_say: asyncio.Queue[FromServer | None] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[FromServer | None] = asyncio.Queue()
 
-    def say(self, *messages: FromServer) -> None:
+    def send(self, *messages: FromServer) -> None:
         for message in messages:
-            self._to_say.put_nowait(message)
+            self._outgoing.put_nowait(message)
 
     def end(self) -> None:
-        self._to_say.put_nowait(None)
+        self._outgoing.put_nowait(None)
 
-    async def hear(self, kind: str, seconds: float = 5.0) -> ToServer:
-        """The next message of this kind; others are passed over."""
+    async def receive(self, kind: str, seconds: float = 5.0) -> ToServer:
+        """The next message of this kind; others are skipped."""
         async with asyncio.timeout(seconds):
             while True:
-                message = await self.heard.get()
+                message = await self.received.get()
                 if message.WhichOneof("ToServerEnum") == kind:
                     return message
 
     async def states(self, count: int, seconds: float = 5.0) -> list[str]:
         lines = []
         for _ in range(count):
-            (state,) = (await self.hear("updateWorkloadState", seconds)).updateWorkloadState.workloadStates
+            (state,) = (await self.receive("updateWorkloadState", seconds)).updateWorkloadState.workloadStates
             execution = state.executionState
             field = execution.WhichOneof("ExecutionStateEnum")
             assert field is not None
@@ -48,8 +48,8 @@ class Session:
             lines.append(f"{state.instanceName.workloadName} {name}")
         return lines
 
-    async def next_to_say(self) -> FromServer | None:
-        return await self._to_say.get()
+    async def next_outgoing(self) -> FromServer | None:
+        return await self._outgoing.get()
 
 
 class ScriptedServer:
@@ -67,7 +67,7 @@ class ScriptedServer:
     async def start(self) -> None:
         server = grpc.aio.server()
         handler = grpc.stream_stream_rpc_method_handler(
-            self._converse,
+            self._serve_stream,
             request_deserializer=ToServer.FromString,
             response_serializer=FromServer.SerializeToString,
         )
@@ -87,26 +87,26 @@ class ScriptedServer:
         async with asyncio.timeout(seconds):
             return await self.sessions.get()
 
-    async def _converse(self, requests: AsyncIterator[ToServer], context: Any) -> AsyncIterator[FromServer]:
+    async def _serve_stream(self, requests: AsyncIterator[ToServer], context: Any) -> AsyncIterator[FromServer]:
         self.hellos += 1
         if self.refuse is not None:
             await context.abort(*self.refuse)
         await context.send_initial_metadata(())
         session = Session(await anext(requests))
         self.sessions.put_nowait(session)
-        listening = asyncio.create_task(_listen(requests, session))
+        receiving = asyncio.create_task(_receive(requests, session))
         try:
-            while (message := await session.next_to_say()) is not None:
+            while (message := await session.next_outgoing()) is not None:
                 yield message
         finally:
-            listening.cancel()
+            receiving.cancel()
             session.gone.set()
 
 
-async def _listen(requests: AsyncIterator[ToServer], session: Session) -> None:
+async def _receive(requests: AsyncIterator[ToServer], session: Session) -> None:
     try:
         async for message in requests:
-            session.heard.put_nowait(message)
+            session.received.put_nowait(message)
     except grpc.RpcError:
         pass
     finally:

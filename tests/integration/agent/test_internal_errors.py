@@ -1,4 +1,4 @@
-"""The tasks that every agent has meet a bug: each is logged and started again, and the agent serves as before."""
+"""A bug in any task of an agent is logged, the task is started again, and the agent continues to work."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,7 +48,7 @@ KINDS = [
 
 
 async def greeted(server: ScriptedServer, kind: Kind) -> Session:
-    """A connection that ends at once may be over before the server takes note of it."""
+    """A connection that ends immediately may be closed before the server has registered it."""
     session = await server.session()
     if kind.connects_again:
         with suppress(TimeoutError):
@@ -57,7 +57,7 @@ async def greeted(server: ScriptedServer, kind: Kind) -> Session:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-async def test_a_task_of_the_agent_is_started_again_and_the_rest_goes_on(
+async def test_a_failed_task_is_started_again_and_the_others_continue(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.01)
@@ -65,10 +65,10 @@ async def test_a_task_of_the_agent_is_started_again_and_the_rest_goes_on(
     kind.arm(monkeypatch)
     async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
         session = await greeted(server, kind)
-        session.say(server_hello(WEB))
+        session.send(server_hello(WEB))
         assert await session.states(2) == ["web PENDING_STARTING", "web RUNNING_OK"]
-        assert (await session.hear("AgentLoadStatus")).AgentLoadStatus.agent_name == "A"
-        session.say(update_workload((LATE,)))
+        assert (await session.receive("AgentLoadStatus")).AgentLoadStatus.agent_name == "A"
+        session.send(update_workload((LATE,)))
         assert await session.states(2) == ["late PENDING_STARTING", "late RUNNING_OK"]
         assert len(podman.workloads) == 2
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]

@@ -1,4 +1,4 @@
-"""Checks of a process with a network of its own, as a container has it.
+"""Checks of a process in a separate network namespace, such as a container.
 
 Needs: the right to make namespaces.
 """
@@ -52,7 +52,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[CheckTarget]:
 @pytest.fixture
 def sockets(request: pytest.FixtureRequest) -> NamespaceSockets:
     made = NamespaceSockets()
-    made._needs_helper = "helper" in request.node.name  # as after a refusal, which root does not get
+    made._needs_helper = "helper" in request.node.name  # as after a permission error, which root does not get
     return made
 
 
@@ -68,13 +68,13 @@ async def test_ports_are_those_of_the_process(target: CheckTarget, sockets: Name
 
 
 async def test_a_process_that_has_ended_is_not_checked(target: CheckTarget, sockets: NamespaceSockets) -> None:
-    """Another process may have its id by now."""
+    """Another process may have its id now."""
     other = CheckTarget(target.pid, target.start + 1)
     with pytest.raises(NamespaceUnavailable, match="cannot reach its network"):
         await probe_network(sockets, other, TcpCheck(port=PORT), 10.0)
 
 
-async def test_a_server_that_does_not_answer_is_given_up() -> None:
+async def test_a_check_of_a_server_that_does_not_respond_ends_after_the_limit() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         own = check_target_of(os.getpid())

@@ -29,7 +29,7 @@ from tests.unit.agent.harness import server_hello, update_workload
 WEB = a_workload("web", "A")
 
 
-async def test_an_agent_says_hello_and_how_busy_it_is(tmp_path: Path) -> None:
+async def test_an_agent_sends_its_hello_and_its_load(tmp_path: Path) -> None:
     """[itest->swdd~agent-sends-hello~1]
     [itest->swdd~agent-default-communication-grpc~1]
     [itest->swdd~communication-to-from-agent-middleware~1]
@@ -42,43 +42,43 @@ async def test_an_agent_says_hello_and_how_busy_it_is(tmp_path: Path) -> None:
             PROTOCOL_VERSION,
             {"zone": "front"},
         )
-        load = await session.hear("AgentLoadStatus", 0.5)
+        load = await session.receive("AgentLoadStatus", 0.5)
         assert load.AgentLoadStatus.agent_name == "A"
         assert load.AgentLoadStatus.free_memory.free_memory > 1024
         with pytest.raises(TimeoutError):
-            await session.hear("AgentLoadStatus", 1.5)
-        await session.hear("AgentLoadStatus", 1.5)
+            await session.receive("AgentLoadStatus", 1.5)
+        await session.receive("AgentLoadStatus", 1.5)
 
 
-async def test_workloads_come_and_go_as_the_server_says(tmp_path: Path) -> None:
+async def test_workloads_are_created_and_deleted_as_the_server_requests(tmp_path: Path) -> None:
     """[itest->swdd~agent-manager-listens-requests-from-server~1]
     [itest->swdd~agent-shall-use-interfaces-to-server~1]
     [itest->swdd~podman-workload-sends-workload-state~1]
     """
     async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
         session = await server.session()
-        session.say(server_hello(WEB))
+        session.send(server_hello(WEB))
         assert await session.states(2) == ["web PENDING_STARTING", "web RUNNING_OK"]
         podman.set_state(podman.named("web").id, SUCCEEDED_OK)
         assert await session.states(1) == ["web SUCCEEDED_OK"]
-        session.say(update_workload(deleted={WEB.instance_name: {}}))
+        session.send(update_workload(deleted={WEB.instance_name: {}}))
         assert await session.states(2) == ["web STOPPING_REQUESTED_AT_RUNTIME", "web REMOVED"]
 
 
 async def test_an_agent_rejects_a_server_with_an_older_term(tmp_path: Path) -> None:
-    """A deposed leader that does not know it yet cannot command; a later leader can."""
+    """Commands of a former leader are rejected; those of a later leader are executed."""
     async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
         first = await server.session()
-        first.say(hello_with_term(7, WEB))
+        first.send(hello_with_term(7, WEB))
         await first.states(2)
         first.end()
-        deposed = await server.session()
-        deposed.say(hello_with_term(6))  # would delete the workload
+        former = await server.session()
+        former.send(hello_with_term(6))  # would delete the workload
         async with asyncio.timeout(30):
-            await deposed.gone.wait()
+            await former.gone.wait()
         later = await server.session()
         assert [call for call, _ in podman.calls if call == "delete"] == []
-        later.say(hello_with_term(8))
+        later.send(hello_with_term(8))
         assert await later.states(2, 30) == ["web STOPPING_REQUESTED_AT_RUNTIME", "web REMOVED"]
 
 
@@ -88,10 +88,10 @@ def hello_with_term(term: int, *added: WorkloadSpec) -> FromServer:
     return hello
 
 
-async def test_an_agent_comes_back_after_a_second_and_nothing_is_lost(tmp_path: Path) -> None:
+async def test_an_agent_reconnects_after_a_second_and_loses_no_state(tmp_path: Path) -> None:
     async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
         first = await server.session()
-        first.say(server_hello(WEB))
+        first.send(server_hello(WEB))
         await first.states(2)
         await server.stop()
         await asyncio.sleep(0.2)
@@ -100,43 +100,43 @@ async def test_an_agent_comes_back_after_a_second_and_nothing_is_lost(tmp_path: 
         await server.start()
         second = await server.session()
         assert await second.states(1) == ["web SUCCEEDED_OK"]
-        await second.hear("AgentLoadStatus", 0.5)  # only the newest one, not a burst
-        second.say(server_hello(WEB))
+        await second.receive("AgentLoadStatus", 0.5)  # only the newest one, not a burst
+        second.send(server_hello(WEB))
         assert await second.states(1) == ["web SUCCEEDED_OK"]
         assert [call for call, _ in podman.calls if call == "create"] == ["create"]
         with pytest.raises(TimeoutError):
-            await second.hear("AgentLoadStatus", 1.0)
+            await second.receive("AgentLoadStatus", 1.0)
 
 
-async def test_the_end_of_a_workload_is_told_again_if_it_may_have_been_lost(tmp_path: Path) -> None:
+async def test_the_end_of_a_workload_is_reported_again_after_a_lost_connection(tmp_path: Path) -> None:
     async with a_server() as server, an_agent_at(server.url, tmp_path):
         session = await server.session()
-        session.say(server_hello(WEB))
+        session.send(server_hello(WEB))
         await session.states(2)
-        session.say(update_workload(deleted={WEB.instance_name: {}}))
+        session.send(update_workload(deleted={WEB.instance_name: {}}))
         await session.states(2)
         session.end()
         session = await server.session()
         assert await session.states(1) == ["web REMOVED"]
 
 
-async def test_a_server_that_drops_the_agent_at_once_is_not_asked_more_than_once_a_second(tmp_path: Path) -> None:
+async def test_an_agent_connects_at_most_once_a_second_if_the_server_disconnects_it(tmp_path: Path) -> None:
     """As happens when two agents have the same name."""
     async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
         begin = time.monotonic()
         for _ in range(3):
             session = await server.session()
-            session.say(server_hello(WEB))
+            session.send(server_hello(WEB))
             session.end()
         assert time.monotonic() - begin > 1.9
         session = await server.session()
-        session.say(server_hello(WEB))
+        session.send(server_hello(WEB))
         assert (await session.states(1))[-1].startswith("web")
         assert [call for call, _ in podman.calls if call == "create"] == ["create"]
 
 
 @pytest.mark.parametrize("status", [grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INTERNAL])
-async def test_a_refused_agent_asks_again(tmp_path: Path, status: grpc.StatusCode) -> None:
+async def test_a_rejected_agent_connects_again(tmp_path: Path, status: grpc.StatusCode) -> None:
     async with a_server() as server:
         server.refuse = (status, "not you")
         async with an_agent_at(server.url, tmp_path):
@@ -159,39 +159,39 @@ async def test_a_server_of_another_version_ends_the_agent(tmp_path: Path) -> Non
         assert podman.closed
 
 
-async def test_logs_travel_and_end_with_the_connection(tmp_path: Path) -> None:
+async def test_logs_are_sent_and_end_with_the_connection(tmp_path: Path) -> None:
     async with a_server() as server, an_agent_at(server.url, tmp_path) as podman:
         session = await server.session()
-        session.say(server_hello(WEB))
+        session.send(server_hello(WEB))
         await session.states(2)
         web = podman.named("web").id
         names = [WorkloadInstanceName(workloadName="web", agentName="A", id=WEB.instance_name.id)]
         request = BaseLogsRequest(workloadNames=names, follow=True)
-        session.say(FromServer(logsRequest=LogsRequest(requestId="cli-conn-1@7", logsRequest=request)))
+        session.send(FromServer(logsRequest=LogsRequest(requestId="cli-conn-1@7", logsRequest=request)))
         await asyncio.sleep(0.05)
         podman.print(web, b"hello\nworld\n")
-        entries = (await session.hear("logEntriesResponse")).logEntriesResponse
+        entries = (await session.receive("logEntriesResponse")).logEntriesResponse
         assert entries.requestId == "cli-conn-1@7"
         assert [entry.message for entry in entries.logEntriesResponse.logEntries] == ["hello", "world"]
         session.end()
         again = await server.session()
         podman.print(web, b"too late\n")
         with pytest.raises(TimeoutError):
-            await again.hear("logEntriesResponse", 0.3)
+            await again.receive("logEntriesResponse", 0.3)
 
 
-async def test_an_agent_that_ends_leaves_workloads_and_pipes_alone(tmp_path: Path) -> None:
+async def test_an_agent_that_ends_keeps_workloads_and_fifos(tmp_path: Path) -> None:
     async with a_server() as server:
         async with an_agent_at(server.url, tmp_path) as podman:
             session = await server.session()
-            session.say(server_hello(WEB))
+            session.send(server_hello(WEB))
             await session.states(2)
         async with asyncio.timeout(3):
             await session.gone.wait()
         assert len(podman.workloads) == 1
         async with an_agent_at(server.url, tmp_path, podman):
             session = await server.session()
-            session.say(server_hello(WEB))
+            session.send(server_hello(WEB))
             assert await session.states(1) == ["web RUNNING_OK"]
         assert [call for call, _ in podman.calls if call == "create"] == ["create"]
 
@@ -208,9 +208,9 @@ async def run_until_attempted(url: str) -> None:
 
 async def test_the_first_attempt_ends_with_the_hello() -> None:
     """The server need not have accepted it: the agent loads its other modules meanwhile."""
-    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    async with silent:
-        await run_until_attempted(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}")
+    unresponsive = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with unresponsive:
+        await run_until_attempted(f"http://127.0.0.1:{unresponsive.sockets[0].getsockname()[1]}")
 
 
 async def test_the_first_attempt_ends_with_a_failure() -> None:

@@ -1,4 +1,4 @@
-"""Running the real `ank` as people do: a process with words, an environment, and bytes on its two streams."""
+"""Runs the real `ank` as users do: a process with arguments, an environment, and bytes on its two streams."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 
 LIMIT = 30
 SOURCES = Path(__file__).parents[3] / "src"
-NO_HOME = Path(tempfile.gettempdir()) / "home-of-nobody"  # shells make theirs
+NO_HOME = Path(tempfile.gettempdir()) / "home-of-no-user"  # shells create it
 ERROR = "\x1b[38;5;9m\x1b[1merror:\x1b[0m "
 WARN = "\x1b[38;5;11mwarn:\x1b[39m "
 
@@ -21,7 +21,7 @@ ID = "6b1bdc92fc2d9fafe5e422c4a8862abc63aad7095bd8de46c4aafc92388fabe2"
 
 
 def environment(home: Path | None = None, **extra: str) -> dict[str, str]:
-    """Nothing of the machine's own configuration: no variables of ank, no colours, an empty home."""
+    """Ignores the configuration of the machine: no variables of ank, no colours, an empty home."""
     kept = {
         key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START")
     }
@@ -38,7 +38,7 @@ def ank(
     env: Mapping[str, str] | None = None,
     stdin: str | bytes = b"",
 ) -> subprocess.CompletedProcess[str]:
-    """Insecure and at `url` if that is given, else just the words."""
+    """With `--insecure` and `url` if it is given, otherwise only the arguments."""
     front = ["-k", "-s", url] if url else []
     data = stdin.encode() if isinstance(stdin, str) else stdin
     done = subprocess.run(
@@ -58,7 +58,7 @@ def start(*words: str, url: str, **options: Any) -> subprocess.Popen[bytes]:
 
 
 def example_state() -> base.CompleteState:
-    """One workload that runs, made of a configuration item, on an agent that has told its load."""
+    """One workload that runs, made of a configuration item, on an agent that has reported its load."""
     return COMPLETE_STATE.from_form(
         {
             "desiredState": {

@@ -1,7 +1,7 @@
-"""A server that does what a test tells it: real gRPC (of another library than ours), scripted answers.
+"""A server that does what a test specifies: real gRPC (of another library), scripted answers.
 
-It knows one state and answers complete-state requests from it, with field masks. Everything else is up to the script:
-a function from a received message to the messages sent back. All that was received is kept for the test to look at.
+It has one state and answers complete-state requests from it, with field masks. The script decides everything else:
+a function from a received message to the messages sent back. All received messages are kept for the test.
 """
 
 import queue
@@ -25,7 +25,7 @@ def response(request: ToServer, **content: Any) -> FromServer:
 
 
 def states(*entries: tuple[str, str, str, dict[str, Any]]) -> FromServer:
-    """`(workload, id, agent, execution state)` as the unasked message about workload states."""
+    """`(workload, id, agent, execution state)` as the unrequested message about workload states."""
     return FromServer(
         updateWorkloadState=UpdateWorkloadState(
             workloadStates=[
@@ -77,7 +77,7 @@ class ScriptedServer:
         return [message.request for message in self.received if message.HasField("request")]
 
     def push(self, message: FromServer) -> None:
-        """Send unasked, to everybody connected."""
+        """Send to all connected clients without a request."""
         for stream in self._streams:
             stream.put(message)
 
@@ -87,7 +87,7 @@ class ScriptedServer:
             stream.put(_END)
 
     def wait_for(self, condition: Callable[[ToServer], bool], limit: float = 10) -> ToServer:
-        """The first received message of that kind, waiting for it if need be."""
+        """Return the first received message of that kind; wait for it if necessary."""
 
         def found() -> ToServer | None:
             return next((message for message in self.received if condition(message)), None)
@@ -138,7 +138,7 @@ class ScriptedServer:
 
 
 def masked(state: base.CompleteState, masks: list[str]) -> base.CompleteState:
-    """What a server answers: exactly the selected parts; paths that lead nowhere are ignored."""
+    """What a server answers: exactly the selected parts; paths without a value are ignored."""
     if not masks:
         return state
     if any(mask.startswith("desiredState") for mask in masks):

@@ -1,4 +1,4 @@
-"""`ank certs create` makes files that pass the product's own checks; here: files, permissions, chain and names."""
+"""`ank certs create` makes files that pass the permission checks of the programs: permissions, chain and names."""
 
 import os
 import stat
@@ -40,7 +40,7 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
 
 
-def test_other_users_reach_their_certificates_whatever_the_umask(tmp_path: Path) -> None:
+def test_other_users_can_read_their_certificates_with_any_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         create_certificates(tmp_path / "certs", [], "ed25519", days=30)
@@ -49,7 +49,7 @@ def test_other_users_reach_their_certificates_whatever_the_umask(tmp_path: Path)
     assert stat.S_IMODE((tmp_path / "certs").stat().st_mode) == 0o755
     (tmp_path / "private").mkdir(mode=0o700)
     create_certificates(tmp_path / "private", [], "ed25519", days=30)
-    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700, "made by somebody else"
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700, "the folder was created by another program"
 
 
 def test_without_names_one_certificate_serves_any_agent(tmp_path: Path) -> None:
@@ -66,12 +66,12 @@ def test_a_second_run_adds_only_what_is_missing(tmp_path: Path) -> None:
     assert openssl("verify", "-CAfile", tmp_path / "ca.pem", tmp_path / "agent-rear.pem").strip().endswith("OK")
 
 
-def test_no_intermediate_files_stay_behind(tmp_path: Path) -> None:
+def test_no_intermediate_files_are_left(tmp_path: Path) -> None:
     create_certificates(tmp_path, ["front"], "ed25519", days=30)
     assert {path.suffix for path in tmp_path.iterdir()} == {".pem", ".srl"}
 
 
-def test_a_name_no_agent_can_have_is_refused() -> None:
+def test_an_invalid_agent_name_is_rejected() -> None:
     with pytest.raises(Rejected, match=r"Unsupported agent name 'a\.b'"):
         certificate_subjects(["a.b"])
 
@@ -83,8 +83,8 @@ def test_an_unreadable_authority_is_reported_with_the_failing_command(tmp_path: 
         create_certificates(tmp_path, [], "ed25519", days=30)
 
 
-def test_without_the_key_of_the_authority_nothing_is_made(tmp_path: Path) -> None:
-    """People keep it elsewhere, as they are told to."""
+def test_without_the_key_of_the_authority_no_files_are_made(tmp_path: Path) -> None:
+    """Users store it elsewhere, as the documentation recommends."""
     create_certificates(tmp_path, ["front"], "ed25519", days=30)
     (tmp_path / "ca-key.pem").unlink()
     before = {path.name for path in tmp_path.iterdir()}
@@ -95,14 +95,14 @@ def test_without_the_key_of_the_authority_nothing_is_made(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("days", ["0", "-5", "x", "36501", "9" * 5000, ""])
-def test_days_that_make_no_sense_are_wrong_usage(tmp_path: Path, days: str) -> None:
+def test_an_invalid_number_of_days_is_a_usage_error(tmp_path: Path, days: str) -> None:
     done = ank("certs", "create", str(tmp_path / "certs"), "--days", days)
     assert done.returncode == 2
     assert "expected a whole number from 1 to 36500" in done.stderr
     assert not (tmp_path / "certs").exists()
 
 
-def test_a_file_is_no_place_for_certificates(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = ank("certs", "create", str(tmp_path / "file"))
     assert done.returncode == 1

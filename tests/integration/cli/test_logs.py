@@ -56,7 +56,7 @@ def test_lines_are_printed_as_they_are_until_the_workload_stops() -> None:
     assert list(server.requests[0].completeStateRequest.fieldMask) == ["workloadStates"]
 
 
-def test_several_workloads_or_the_switch_put_names_before_the_lines() -> None:
+def test_lines_have_names_for_several_workloads_or_with_the_option() -> None:
     with ScriptedServer(two_workloads(), finite) as server:
         both = ank("logs", "web", "db", url=server.url)
         one = ank("logs", "-n", "db", url=server.url)
@@ -84,18 +84,18 @@ def test_a_time_that_no_runtime_understands_is_invalid_usage() -> None:
         )
 
 
-def test_a_workload_that_has_not_started_is_reported_instead_of_silence() -> None:
+def test_a_workload_that_has_not_started_is_reported() -> None:
     state = two_workloads()
     web = state.workloadStates.agentStateMap["n1"].wlNameStateMap["web"].idStateMap[ID]
     web.pending, web.additionalInfo = base.PENDING_STARTING_FAILED, "no image"
 
-    def silent(message: ToServer) -> list[FromServer] | None:
+    def without_logs(message: ToServer) -> list[FromServer] | None:
         if not message.request.HasField("logsRequest"):
             return None
         names = message.request.logsRequest.workloadNames
         return [accepted(message, *names), *(stop(message, name) for name in names)]
 
-    with ScriptedServer(state, silent) as server:
+    with ScriptedServer(state, without_logs) as server:
         done = ank("logs", "web", "db", url=server.url)
     with ScriptedServer(state, finite) as server:
         with_output = ank("logs", "web", url=server.url)
@@ -103,7 +103,7 @@ def test_a_workload_that_has_not_started_is_reported_instead_of_silence() -> Non
     assert done.stderr == (
         "hint: workload 'web' has no output because it has not started; it is Pending(StartingFailed): no image\n"
     )
-    assert (with_output.stdout, with_output.stderr) == ("one of web\ntwo\n", "")  # of a container that runs no more
+    assert (with_output.stdout, with_output.stderr) == ("one of web\ntwo\n", "")  # of a container that has ended
 
 
 def test_an_unknown_name_is_an_error_with_a_hint() -> None:
@@ -117,7 +117,7 @@ def test_an_unknown_name_is_an_error_with_a_hint() -> None:
 
 
 def test_a_workload_whose_agent_is_not_connected_is_reported_instead_of_waiting() -> None:
-    """The server accepts it, and nothing would ever come."""
+    """The server accepts the request, but no lines would ever arrive."""
     state = two_workloads()
     states = state.workloadStates.agentStateMap
     states["n2"].wlNameStateMap["db"].idStateMap["2"].agentDisconnected = base.AGENT_DISCONNECTED
@@ -167,7 +167,7 @@ def test_a_lost_stream_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP])
-def test_signals_cancel_the_campaign_and_exit_with_success(number: signal.Signals) -> None:
+def test_signals_cancel_the_request_and_exit_with_success(number: signal.Signals) -> None:
     def script(message: ToServer) -> list[FromServer] | None:
         if not message.request.HasField("logsRequest"):
             return None
@@ -178,13 +178,13 @@ def test_signals_cancel_the_campaign_and_exit_with_success(number: signal.Signal
         assert process.stdout and process.stdout.readline() == b"line\n"
         process.send_signal(number)
         rest = process.communicate(timeout=20)
-        campaign = server.wait_for(lambda message: message.request.HasField("logsRequest")).request.requestId
+        request_id = server.wait_for(lambda message: message.request.HasField("logsRequest")).request.requestId
         cancel = server.wait_for(lambda message: message.request.HasField("logsCancelRequest")).request
     assert (process.returncode, rest) == (0, (b"", b""))
-    assert cancel.requestId == campaign
+    assert cancel.requestId == request_id
 
 
-def test_a_signal_ends_even_what_a_reader_blocks_that_does_not_read() -> None:
+def test_a_signal_ends_a_command_whose_output_is_not_read() -> None:
     def script(message: ToServer) -> list[FromServer] | None:
         if not message.request.HasField("logsRequest"):
             return None
@@ -199,7 +199,7 @@ def test_a_signal_ends_even_what_a_reader_blocks_that_does_not_read() -> None:
         process.communicate()
 
 
-def test_a_reader_that_goes_away_cancels_the_campaign_too() -> None:
+def test_a_closed_output_cancels_the_request_too() -> None:
     def script(message: ToServer) -> list[FromServer] | None:
         if not message.request.HasField("logsRequest"):
             return None

@@ -1,4 +1,4 @@
-"""Commands that ask no server work whatever the settings of the connection are."""
+"""Commands without a server work with any settings of the connection."""
 
 import os
 import subprocess
@@ -11,11 +11,11 @@ MANIFEST = "apiVersion: v1\nworkloads:\n  w: {agent: a, runtime: native, runtime
 
 
 @pytest.mark.parametrize("words", [["schema"], ["validate", "m.yaml"], ["certs", "create", "certs"]])
-def test_unusable_certificates_do_not_stop_it(tmp_path: Path, words: list[str]) -> None:
-    """The key belongs to somebody else, who shares this machine's configuration file."""
+def test_unusable_certificates_do_not_affect_offline_commands(tmp_path: Path, words: list[str]) -> None:
+    """The key belongs to another user with the same configuration file."""
     (tmp_path / "m.yaml").write_text(MANIFEST)
     config = tmp_path / "ank.conf"
-    config.write_text(f"version = 'v1'\nkey_pem = '{tmp_path}/somebody-elses.pem'\n")
+    config.write_text(f"version = 'v1'\nkey_pem = '{tmp_path}/other-user.pem'\n")
     done = subprocess.run(
         [sys.executable, "-m", "ankaios", "--ank-config", str(config), *words],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""`ank plan` and `ank apply --dry-run` as processes: output, exit codes, and servers that know no plans."""
+"""`ank plan` and `ank apply --dry-run` as processes: output, exit codes, and servers without support for plans."""
 
 import json
 from collections.abc import Iterable
@@ -105,7 +105,7 @@ def test_a_plan_is_printed_in_steps(words: list[str], manifest: str) -> None:
     assert list(request.planRequest.update.updateMask) == ["desiredState.workloads.web"]
 
 
-def test_the_exit_code_tells_scripts_that_something_would_change(manifest: str) -> None:
+def test_the_exit_code_shows_whether_something_would_change(manifest: str) -> None:
     with ScriptedServer(script=answering(PLAN)) as server:
         assert ank("plan", "--exit-code", manifest, url=server.url).returncode == 3
     with ScriptedServer(script=answering(base.PlanResponse(accepted=True))) as server:

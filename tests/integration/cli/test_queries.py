@@ -63,13 +63,13 @@ def test_get_state_prints_pretty_json_without_escapes() -> None:
     assert (done.returncode, done.stdout) == (0, wanted)
 
 
-def test_get_state_passes_the_masks_on_as_given() -> None:
+def test_get_state_sends_the_masks_unchanged() -> None:
     with ScriptedServer(example_state()) as server:
         ank("get", "state", "agents", "workloadStates.*.web", url=server.url)
     assert list(server.requests[0].completeStateRequest.fieldMask) == ["agents", "workloadStates.*.web"]
 
 
-def test_an_unmatched_mask_gets_a_hint_beside_the_documented_output() -> None:
+def test_a_mask_without_match_causes_a_hint_beside_the_documented_output() -> None:
     with ScriptedServer(example_state()) as server:
         done = ank("get", "state", "desiredState.workloads.wbe.agent", url=server.url)
     assert (done.returncode, done.stdout) == (0, "desiredState:\n  apiVersion: v1\n\n")
@@ -78,7 +78,7 @@ def test_an_unmatched_mask_gets_a_hint_beside_the_documented_output() -> None:
     )
 
 
-def test_tables_are_padded_and_keep_their_trailing_blanks() -> None:
+def test_tables_are_padded_and_have_trailing_blanks() -> None:
     with ScriptedServer(example_state()) as server:
         tables = [ank("get", what, url=server.url).stdout for what in ("workloads", "agents", "configs")]
     assert tables == [
@@ -90,7 +90,7 @@ def test_tables_are_padded_and_keep_their_trailing_blanks() -> None:
 
 
 @pytest.mark.parametrize("what", ["workload", "agent", "config"])
-def test_singular_words_mean_the_same_and_an_empty_table_is_its_header(what: str) -> None:
+def test_singular_names_are_accepted_and_an_empty_table_has_a_header(what: str) -> None:
     headers = {
         "workload": "WORKLOAD NAME   AGENT   RUNTIME   EXECUTION STATE   ADDITIONAL INFO\n",
         "agent": "NAME   WORKLOADS   CPU USAGE   FREE MEMORY\n",
@@ -101,7 +101,7 @@ def test_singular_words_mean_the_same_and_an_empty_table_is_its_header(what: str
     assert (done.returncode, done.stdout, done.stderr) == (0, headers[what], "")
 
 
-def test_queries_ask_for_no_more_than_they_show() -> None:
+def test_queries_request_only_what_they_show() -> None:
     masks = {}
     for what in ("workloads", "agents", "configs"):
         with ScriptedServer(example_state()) as server:
@@ -213,7 +213,7 @@ ADDED = "desiredState.workloads.web.agent"
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_events_are_printed_as_they_come_until_a_signal_ends_them_politely(form: str) -> None:
+def test_events_are_printed_immediately_and_a_signal_cancels_the_subscription(form: str) -> None:
     with ScriptedServer() as server:
         process = start("get", "events", "-o", form, MASK, url=server.url)
         request = server.wait_for(lambda message: message.HasField("request")).request
@@ -259,7 +259,7 @@ def test_events_start_with_the_current_state_on_request() -> None:
     ]
 
 
-def test_a_signal_ends_the_waiting_for_a_silent_server() -> None:
+def test_a_signal_ends_the_wait_for_a_server_that_does_not_respond() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         process = start("get", "events", url=f"http://127.0.0.1:{mute.getsockname()[1]}")
         accepted, _ = mute.accept()
@@ -280,7 +280,7 @@ def test_events_of_a_lost_connection_end_with_an_error() -> None:
     assert "Failed to get events: 'Command failed: '" in stderr.decode()
 
 
-def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
+def test_a_closed_output_ends_the_command_without_message() -> None:
     with ScriptedServer() as server:
         process = start("get", "events", "-o", "json", url=server.url)
         request = server.wait_for(lambda message: message.HasField("request")).request

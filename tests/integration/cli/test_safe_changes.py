@@ -41,7 +41,7 @@ def test_an_atomic_change_is_not_sent_to_a_server_that_would_ignore_the_option(
     assert done.returncode == 1
 
 
-def test_describe_leaves_the_timeline_out() -> None:
+def test_describe_omits_the_timeline() -> None:
     with ScriptedServer(example_state()) as server:
         done = ank("describe", "workload", "web", url=server.url)
     assert done.returncode == 0

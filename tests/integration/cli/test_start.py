@@ -1,4 +1,4 @@
-"""What stands before every command: settings, certificates, connecting, usage, help."""
+"""The start of every command: settings, certificates, connecting, usage, help."""
 
 import json
 import subprocess
@@ -35,8 +35,8 @@ def test_a_refused_version_is_reported_with_the_text_of_the_server() -> None:
     with ScriptedServer() as server:
         server.hello_status = (grpc.StatusCode.FAILED_PRECONDITION, "Unsupported protocol version '9'.")
         done = ank("get", "state", url=server.url)
-    told = f"{ERROR}Ankaios version mismatch: 'Unsupported protocol version '9'.'.\n"
-    assert (done.returncode, done.stderr) == (1, told)
+    expected = f"{ERROR}Ankaios version mismatch: 'Unsupported protocol version '9'.'.\n"
+    assert (done.returncode, done.stderr) == (1, expected)
 
 
 def test_the_hello_carries_the_version() -> None:
@@ -45,7 +45,7 @@ def test_the_hello_carries_the_version() -> None:
     assert server.received[0].commanderHello.protocolVersion == __version__
 
 
-def test_an_invalid_url_and_a_missing_tls_choice_are_reported_without_prefix() -> None:
+def test_an_invalid_url_and_a_missing_tls_setting_are_reported_without_prefix() -> None:
     bad = ank("-k", "-s", "localhost", "get", "agents")
     text, hint = bad.stderr.splitlines()
     assert text == f"{ERROR}Cannot connect to server: 'Wrong server address format: 'localhost'.'"
@@ -56,7 +56,7 @@ def test_an_invalid_url_and_a_missing_tls_choice_are_reported_without_prefix() -
     assert hint.startswith("hint: 'ank -k …' connects to a server without TLS")
 
 
-def test_settings_come_from_the_environment_and_the_file_of_the_home(tmp_path: Path) -> None:
+def test_settings_are_read_from_the_environment_and_the_file_in_the_home(tmp_path: Path) -> None:
     folder = tmp_path / ".config/ankaios"
     folder.mkdir(parents=True)
     with ScriptedServer(example_state()) as server:
@@ -93,7 +93,7 @@ def test_invalid_certificates_are_reported(tmp_path: Path) -> None:
         assert ank(*words, "get", "configs").stderr.endswith("hint: check the name\n")
 
 
-def test_certificates_win_over_the_insecure_switch_with_a_warning(tmp_path: Path) -> None:
+def test_certificates_override_the_insecure_option_with_a_warning(tmp_path: Path) -> None:
     words = []
     for name in ("ca_pem", "crt_pem", "key_pem"):
         (tmp_path / name).write_text("-----BEGIN NOTHING-----\n")
@@ -113,7 +113,7 @@ def test_a_missing_home_is_only_a_warning() -> None:
     assert done.stdout.startswith(f"{WARN}HOME is not set")
 
 
-def test_version_and_help_go_to_standard_output() -> None:
+def test_version_and_help_are_printed_on_standard_output() -> None:
     for words in (("--version",), ("-V",)):
         done = ank(*words)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"ank {__version__}\n", "")
@@ -138,7 +138,7 @@ def test_a_command_without_its_arguments_prints_help_on_standard_error(words: tu
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("gett",), "unrecognized subcommand 'gett'"),
         (("get", "workloads", "--what"), "unexpected argument '--what' found"),
@@ -158,20 +158,20 @@ def test_a_command_without_its_arguments_prints_help_on_standard_error(words: tu
         (("-s",), "a value is required for '--server-url <URL>' but none was supplied"),
     ],
 )
-def test_wrong_usage_is_exit_code_2(words: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_ends_with_code_2(words: tuple[str, ...], expected: str) -> None:
     done = ank(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert first_line(done.stderr).startswith(f"error: {told}")
+    assert first_line(done.stderr).startswith(f"error: {expected}")
     assert "\n\nUsage: ank" in done.stderr and done.stderr.endswith("\n\nFor more information, try '--help'.\n")
 
 
-def test_a_bad_switch_in_the_environment_is_wrong_usage() -> None:
+def test_an_invalid_value_in_the_environment_is_a_usage_error() -> None:
     done = ank("get", "state", env=environment(ANK_INSECURE="yes"))
     assert done.returncode == 2
     assert "ANK_INSECURE" in done.stderr
 
 
-def test_the_schema_is_printed_as_it_is_shipped() -> None:
+def test_the_schema_is_printed_unchanged() -> None:
     done = ank("schema")
     assert (done.returncode, done.stdout) == (0, schema_text())
     assert json.loads(done.stdout)["$schema"] == "http://json-schema.org/draft-07/schema#"
@@ -188,7 +188,7 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
 
 def test_verbose_prints_debug_messages_on_standard_output_unless_quiet() -> None:
     with ScriptedServer(example_state()) as server:
-        told = ank("-v", "get", "configs", url=server.url)
+        expected = ank("-v", "get", "configs", url=server.url)
         quiet = ank("-v", "-q", "get", "configs", url=server.url)
-    assert told.stdout == f"\x1b[38;5;12mdebug:\x1b[39m Connecting to '{server.url}'\nCONFIG\nimage \n"
+    assert expected.stdout == f"\x1b[38;5;12mdebug:\x1b[39m Connecting to '{server.url}'\nCONFIG\nimage \n"
     assert quiet.stdout == "CONFIG\nimage \n"

@@ -73,7 +73,7 @@ def test_an_update_loads_nothing_slow() -> None:
         assert not loaded("-k", "-s", server.url, "apply", "-", stdin=MANIFEST) & SLOW
         assert not loaded("-k", "-s", server.url, "--no-wait", "delete", "workload", "web") & SLOW
     cluster = Cluster(added=[f"db.{DB_ID}.n1"])
-    cluster.state.agents.Clear()  # so that nothing is waited for
+    cluster.state.agents.Clear()  # so that the command does not wait
     with served(cluster) as server:
         assert not loaded("-k", "-s", server.url, "apply", "-", stdin=MANIFEST) & SLOW
 

@@ -1,4 +1,4 @@
-"""What a person sees: `ank` on a pseudo terminal, and completion in real shells."""
+"""`ank` on a pseudo terminal, and completion in real shells."""
 
 import fcntl
 import os
@@ -23,7 +23,7 @@ WEB_ID = next(iter(example_state().workloadStates.agentStateMap["n1"].wlNameStat
 
 
 class Terminal:
-    """`ank` on a terminal of a chosen size; `text` is everything it wrote so far."""
+    """`ank` on a terminal of a chosen size; `text` is its output so far."""
 
     def __init__(self, *words: str, columns: int = 80, lines: int = 24, **env: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -43,7 +43,7 @@ class Terminal:
         try:
             while data := os.read(self._ours, 65536):
                 self.text += data.decode().replace("\r\n", "\n")
-        except OSError:  # so Linux tells the end of a pseudo terminal
+        except OSError:  # Linux reports the end of a pseudo terminal this way
             pass
         self.process.wait(20)
         os.close(self._ours)
@@ -118,7 +118,7 @@ def test_a_watched_table_is_redrawn_in_place_until_a_signal() -> None:
     assert terminal.process.returncode == -signal.SIGTERM
 
 
-def test_states_are_coloured_on_a_terminal_unless_that_is_not_wanted() -> None:
+def test_states_are_coloured_on_a_terminal_unless_disabled() -> None:
     with ScriptedServer(example_state()) as server:
         words = ("-k", "-s", server.url, "get", "workloads")
         coloured = Terminal(*words).end()
@@ -156,7 +156,7 @@ def ank_in_path(tmp_path: Path) -> dict[str, str]:
 
 
 def in_bash(env: dict[str, str], line: str, url: str = "", cwd: Path | None = None) -> list[str]:
-    """Source the script, then ask bash what it would offer at the end of the line."""
+    """Source the script, then return the completions of bash at the end of the line."""
     words = line.split(" ")
     script = f"""
         source <(COMPLETE=bash ank)
@@ -212,7 +212,7 @@ def test_other_shells_accept_their_script(shell: str, ank_in_path: dict[str, str
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "elvish", "powershell"])
-def test_every_shell_has_a_script_that_calls_back(shell: str, ank_in_path: dict[str, str]) -> None:
+def test_every_shell_has_a_script_that_calls_ank(shell: str, ank_in_path: dict[str, str]) -> None:
     script = subprocess.run(["ank"], env=ank_in_path | {"COMPLETE": shell}, capture_output=True, text=True, timeout=30)
     assert script.returncode == 0
     assert "COMPLETE" in script.stdout and "_ANK_COMPLETE_INDEX" in script.stdout

@@ -1,6 +1,6 @@
-"""A file that cannot be read is told by its name, with the reason and what to do, by every command that reads files.
+"""Every command that reads files reports an unreadable file by its name, with the reason and a hint.
 
-Needs: rights to take away. Root reads everything, so for root the right to do that is dropped (`setpriv`).
+Needs: for root `setpriv`, which drops the right of root to read every file.
 """
 
 import os
@@ -41,7 +41,7 @@ def closed(tmp_path: Path) -> Path:
 
 @needs_limits
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["-k", "apply"], "Command failed: 'File '{}' cannot be read: Permission denied'"),
         (["-k", "apply", "-d"], "Command failed: 'File '{}' cannot be read: Permission denied'"),
@@ -52,23 +52,25 @@ def closed(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_a_file_without_the_right_to_read_it(closed: Path, tmp_path: Path, words: list[str], told: str) -> None:
+def test_a_file_without_read_permission_is_reported(
+    closed: Path, tmp_path: Path, words: list[str], expected: str
+) -> None:
     done = ank(*words, str(closed), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert told.format(closed) in done.stderr
+    assert expected.format(closed) in done.stderr
     assert f"hint: run this as its owner '{closed.owner()}', or let others read it: chmod a+r '{closed}'" in done.stderr
     assert "output" not in done.stderr
 
 
 @needs_limits
-def test_validate_names_it_beside_the_other_files(closed: Path, tmp_path: Path) -> None:
+def test_validate_reports_it_beside_the_other_files(closed: Path, tmp_path: Path) -> None:
     done = ank("validate", str(closed), cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout.startswith(f"{closed}: error: the file cannot be read: Permission denied; run this as its owner")
 
 
 @needs_limits
-def test_certificates_and_settings_are_named(closed: Path, tmp_path: Path) -> None:
+def test_unreadable_certificates_and_settings_are_reported(closed: Path, tmp_path: Path) -> None:
     pems = [word for name in ("ca", "crt", "key") for word in (f"--{name}_pem", str(closed))]
     assert f"cannot read ca_pem '{closed}': Permission denied" in ank(*pems, "get", "agents", cwd=tmp_path).stderr
     settings = ank("--ank-config", str(closed), "get", "agents", cwd=tmp_path)
@@ -76,7 +78,7 @@ def test_certificates_and_settings_are_named(closed: Path, tmp_path: Path) -> No
 
 
 @needs_limits
-def test_a_folder_that_certificates_cannot_go_to(tmp_path: Path) -> None:
+def test_a_folder_without_write_permission_for_certificates_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     done = ank("certs", "create", str(tmp_path / "certs"), cwd=tmp_path)
     assert done.stderr.startswith(
@@ -85,7 +87,7 @@ def test_a_folder_that_certificates_cannot_go_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["-k", "apply"], ["up"], ["-k", "set", "state", "desiredState"]])
-def test_missing_files_and_folders(tmp_path: Path, words: list[str]) -> None:
+def test_missing_files_and_folders_are_reported(tmp_path: Path, words: list[str]) -> None:
     missing = ank(*words, "none.yaml", cwd=tmp_path)
     assert f"hint: check the name; you are in '{tmp_path}'" in missing.stderr
     folder = ank(*words, str(tmp_path), cwd=tmp_path)
@@ -93,7 +95,7 @@ def test_missing_files_and_folders(tmp_path: Path, words: list[str]) -> None:
 
 
 def test_an_error_of_the_machine_is_not_reported_as_an_error_of_the_output(tmp_path: Path) -> None:
-    """Nowhere to put temporary files: no file that anybody named."""
+    """Temporary files cannot be created; no file of the command line is affected."""
     (tmp_path / "m.yaml").write_text("apiVersion: v1\n")
     sabotage = "import sys, tempfile\ntempfile.tempdir = '/nowhere/at/all'\n"
     start = f"{sabotage}sys.argv[0] = 'ank'\nfrom ankaios.cli.__main__ import main\nmain()"

@@ -1,4 +1,4 @@
-"""`ank up` as a process: what it cannot do is said at once, and however it is ended, it tidies up."""
+"""`ank up` as a process: errors are reported immediately, and it cleans up after any way to end it."""
 
 import signal
 import subprocess
@@ -13,17 +13,17 @@ SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--name", "a b"], "invalid value 'a b' for '--name <NAME>': Unsupported agent name"),
         (["--name", ""], "invalid value '' for '--name <NAME>': Unsupported agent name"),
         (["--runtime", "podmann"], "[possible values: podman, podman-kube, containerd, native]"),
     ],
 )
-def test_options_that_cannot_work_are_invalid_usage(words: list[str], told: str) -> None:
+def test_options_that_cannot_work_are_invalid_usage(words: list[str], expected: str) -> None:
     done = ank("up", *words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 def test_a_rejection_by_the_server_is_reported_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_rejection_by_the_server_is_reported_with_the_command_that_shows_the_l
 
 @pytest.mark.parametrize("number", SIGNALS, ids=[number.name for number in SIGNALS])
 def test_two_signals_at_the_same_time_count_as_one(tmp_path: Path, number: signal.Signals) -> None:
-    """`timeout` signals its child and then the group of it, which is the same child once more."""
+    """`timeout` signals its child and then the process group, so the child receives two signals."""
     env = environment(TMPDIR=str(tmp_path))
     words = command("up", "--runtime", "native")
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env) as process:
@@ -47,7 +47,7 @@ def test_two_signals_at_the_same_time_count_as_one(tmp_path: Path, number: signa
             assert process.stderr is not None
             assert process.stderr.readline().startswith(b"Server on ")
             process.send_signal(number)
-            time.sleep(0.05)  # long enough to be seen as two, far less than `ank up` takes for one
+            time.sleep(0.05)  # long enough for two signals, much less than `ank up` needs to end
             process.send_signal(number)
             assert process.stderr.readline().startswith(b"Stopping ")
             assert process.wait(LIMIT) == 0

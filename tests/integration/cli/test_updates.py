@@ -1,4 +1,4 @@
-"""`apply`, `run`, `set state` and `delete` as processes: requests, progress, waiting, and the texts of failures."""
+"""`apply`, `run`, `set state` and `delete` as processes: requests, progress, waiting, and error messages."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,7 +33,7 @@ DB_ID = "1" * 64
 
 
 class Cluster:
-    """What the scripted server does with an update: it always accepts it, with these lists."""
+    """The scripted server accepts every update, with these lists."""
 
     def __init__(self, added: Iterable[str] = (), deleted: Iterable[str] = (), then: Iterable[FromServer] = ()) -> None:
         self.state = example_state()
@@ -109,17 +109,17 @@ def test_apply_sends_the_manifest_with_one_mask_for_each_entry(manifest: str) ->
     assert (done.returncode, done.stdout) == (0, "Apply successful. No workloads updated.\n")
 
 
-def test_apply_asks_only_about_the_workloads_concerned(manifest: str) -> None:
+def test_apply_requests_only_the_affected_workloads(manifest: str) -> None:
     done_already = states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))
     with served(Cluster(added=[f"db.{DB_ID}.n1"], then=[done_already])) as server:
         ank("apply", manifest, url=server.url)
-    asked = [list(r.completeStateRequest.fieldMask) for r in server.requests if r.HasField("completeStateRequest")]
+    requested = [list(r.completeStateRequest.fieldMask) for r in server.requests if r.HasField("completeStateRequest")]
     of_db = ["workloadStates.*.db", *(f"desiredState.workloads.db.{field}" for field in ROW_FIELDS)]
-    assert asked == [of_db, [*of_db, "agents.n1"]]
+    assert requested == [of_db, [*of_db, "agents.n1"]]
 
 
-def test_the_update_leaves_before_the_question_how_it_was_is_answered(manifest: str) -> None:
-    """This server answers nothing before it has the update, and then in the order of the requests."""
+def test_the_update_is_sent_before_the_previous_state_is_received(manifest: str) -> None:
+    """This server answers only after it has the update, in the order of the requests."""
     cluster = Cluster(added=[f"db.{DB_ID}.n1"])
     held: list[ToServer] = []
 
@@ -136,12 +136,12 @@ def test_the_update_leaves_before_the_question_how_it_was_is_answered(manifest: 
 
     with ScriptedServer(cluster.state, script) as server:
         done = ank("apply", manifest, url=server.url)
-    asked = [request.WhichOneof("RequestContent") for request in server.requests]
+    requested = [request.WhichOneof("RequestContent") for request in server.requests]
     assert (done.returncode, done.stderr) == (0, "")
-    assert asked == ["completeStateRequest", "updateStateRequest", "completeStateRequest"]
+    assert requested == ["completeStateRequest", "updateStateRequest", "completeStateRequest"]
 
 
-def test_states_received_before_the_answer_count_too(manifest: str) -> None:
+def test_states_received_before_the_answer_are_used(manifest: str) -> None:
     cluster = Cluster(added=[f"db.{DB_ID}.n1"])
 
     def script(message: ToServer) -> list[FromServer] | None:
@@ -155,7 +155,7 @@ def test_states_received_before_the_answer_count_too(manifest: str) -> None:
     assert done.stdout.endswith("db              n1      podman      Failed(Lost)      gone           \n\n")
 
 
-def test_nothing_is_waited_for_if_the_agent_is_not_connected(manifest: str) -> None:
+def test_apply_does_not_wait_for_an_agent_that_is_not_connected(manifest: str) -> None:
     cluster = Cluster(added=[f"db.{DB_ID}.n1"])
     cluster.state.agents.Clear()
     with served(cluster) as server:
@@ -167,18 +167,18 @@ def test_nothing_is_waited_for_if_the_agent_is_not_connected(manifest: str) -> N
     )
 
 
-def test_an_agent_that_connects_within_a_second_is_waited_for(manifest: str) -> None:
-    """The third question finds it; then its workload runs."""
+def test_apply_waits_for_an_agent_that_connects_within_a_second(manifest: str) -> None:
+    """The third request finds it; then its workload runs."""
     cluster = Cluster(added=[f"db.{DB_ID}.n1"])
     agents = base.AgentMap()
     agents.CopyFrom(cluster.state.agents)
     cluster.state.agents.Clear()
-    asked: list[ToServer] = []
+    requested: list[ToServer] = []
 
     def script(message: ToServer) -> list[FromServer] | None:
         if message.request.completeStateRequest.fieldMask == ["agents.n1"]:
-            asked.append(message)
-            if len(asked) == 3:
+            requested.append(message)
+            if len(requested) == 3:
                 cluster.state.agents.CopyFrom(agents)
                 running = states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))
                 full = base.CompleteStateResponse(completeState=cluster.state)
@@ -187,13 +187,13 @@ def test_an_agent_that_connects_within_a_second_is_waited_for(manifest: str) -> 
 
     with ScriptedServer(cluster.state, script) as server:
         done = ank("apply", manifest, url=server.url)
-    assert len(asked) == 3
+    assert len(requested) == 3
     assert "Running(Ok)" in done.stdout
     assert "not connected" not in done.stderr
 
 
 def test_the_first_table_shows_the_states_with_which_workloads_begin(manifest: str) -> None:
-    """This agent is so fast that the workload runs already when `ank` asks."""
+    """This agent is so fast that the workload already runs at the first request of `ank`."""
     cluster = Cluster(added=[f"db.{DB_ID}.n1"], then=[states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))])
 
     def script(message: ToServer) -> list[FromServer] | None:
@@ -210,14 +210,14 @@ def test_the_first_table_shows_the_states_with_which_workloads_begin(manifest: s
     assert "  Running(Ok)" in last
 
 
-def test_no_wait_is_silent_and_asks_nothing_else(manifest: str) -> None:
+def test_no_wait_prints_nothing_and_sends_no_other_request(manifest: str) -> None:
     with served(Cluster(added=[f"db.{DB_ID}.n1"])) as server:
         done = ank("--no-wait", "apply", manifest, url=server.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert [r.WhichOneof("RequestContent") for r in server.requests] == ["updateStateRequest"]
 
 
-def test_quiet_waits_without_output(manifest: str) -> None:
+def test_apply_with_quiet_waits_without_output(manifest: str) -> None:
     running = states(("db", DB_ID, "n1", {"running": base.RUNNING_OK}))
     with served(Cluster(added=[f"db.{DB_ID}.n1"], then=[running])) as server:
         done = ank("-q", "apply", manifest, url=server.url)
@@ -241,10 +241,10 @@ def test_a_rejected_update_is_reported_with_the_prefix_of_each_command(manifest:
         ),
     }
     with ScriptedServer(example_state(), rejecting) as server:
-        told = {words: ank(*words, url=server.url) for words in commands}
-    assert {words: done.stderr for words, done in told.items()} == {w: f"{ERROR}{t}\n" for w, t in commands.items()}
-    assert {done.returncode for done in told.values()} == {1}
-    assert {done.stdout for done in told.values()} == {""}
+        results = {words: ank(*words, url=server.url) for words in commands}
+    assert {words: done.stderr for words, done in results.items()} == {w: f"{ERROR}{t}\n" for w, t in commands.items()}
+    assert {done.returncode for done in results.values()} == {1}
+    assert {done.stdout for done in results.values()} == {""}
 
 
 def test_a_stream_lost_while_an_update_is_awaited_is_reported_as_such(manifest: str) -> None:
@@ -256,7 +256,7 @@ def test_a_stream_lost_while_an_update_is_awaited_is_reported_as_such(manifest: 
     assert (process.returncode, stderr.decode()) == (1, f"{ERROR}Command failed: 'Connection to server interrupted'\n")
 
 
-def test_run_sends_just_the_workload(manifest: str) -> None:
+def test_run_sends_only_the_workload(manifest: str) -> None:
     with served(Cluster()) as server:
         done = ank(
             *("run", "workload", "db", "--runtime", "podman", "--config", "image: a", "--agent", "n1"),
@@ -285,7 +285,7 @@ def test_deleting_waits_until_the_workload_is_removed() -> None:
     assert done.stdout.endswith("web             n1      podman      Removed                          \n\n")
 
 
-def test_deleting_an_unknown_workload_is_no_error_but_a_hint() -> None:
+def test_deleting_an_unknown_workload_is_no_error_and_prints_a_hint() -> None:
     with served(Cluster()) as server:
         done = ank("delete", "workload", "wbe", url=server.url)
     assert (done.returncode, done.stdout) == (0, "Apply successful. No workloads updated.\n")
@@ -300,7 +300,7 @@ def test_deleting_configs_requests_and_prints_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_set_state_takes_masks_and_a_file_or_standard_input(tmp_path: Path) -> None:
+def test_set_state_accepts_masks_and_a_file_or_standard_input(tmp_path: Path) -> None:
     text = "desiredState:\n  apiVersion: v1\n  configs:\n    a: b\n"
     file = tmp_path / "state.yaml"
     file.write_text(text)
@@ -332,7 +332,7 @@ def test_set_state_reports_what_is_wrong_with_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "desiredState: {apiVersion: v1, workloads: {a: {tags: {b: 1}, agent: n1}}}",
@@ -342,9 +342,9 @@ def test_set_state_reports_what_is_wrong_with_its_file(tmp_path: Path) -> None:
         ("deviceInstances: {a: 5}", "standard input: not in the form of 'ank get state': "),
     ],
 )
-def test_set_state_reports_the_path_of_a_wrong_value(text: str, told: str) -> None:
+def test_set_state_reports_the_path_of_a_wrong_value(text: str, expected: str) -> None:
     done = ank("set", "state", "m", "-", stdin=text)
-    assert done.stderr.startswith(f"{ERROR}Failed to set state: 'Could not serialize YAML object: '{told}")
+    assert done.stderr.startswith(f"{ERROR}Failed to set state: 'Could not serialize YAML object: '{expected}")
     assert done.returncode == 1
 
 
@@ -357,7 +357,7 @@ def test_an_invalid_manifest_is_reported_with_the_command_that_shows_the_lines(t
     assert "hint" not in ank("apply", "-", stdin="apiVersion: v9").stderr
 
 
-def test_apply_with_d_deletes_what_the_manifests_name_without_asking_for_an_agent(tmp_path: Path) -> None:
+def test_apply_with_d_deletes_the_named_objects_and_needs_no_agent(tmp_path: Path) -> None:
     text = "apiVersion: v1\nworkloads: {b: {runtime: r, runtimeConfig: c}}\nconfigs: {a: x}\n"
     with served(Cluster()) as server:
         done = ank("apply", "-d", "-", url=server.url, stdin=text)
@@ -378,7 +378,7 @@ def test_apply_merges_manifests_and_overwrites_the_agent(tmp_path: Path) -> None
     assert [(workloads[name].HasField("agent"), workloads[name].agent) for name in "ab"] == [(True, "")] * 2
 
 
-def test_a_deprecated_manifest_is_warned_about_and_its_tags_survive() -> None:
+def test_a_deprecated_manifest_causes_a_warning_and_keeps_its_tags() -> None:
     text = "apiVersion: v0.1\nworkloads: {a: {agent: n, runtime: r, runtimeConfig: c, tags: [{key: k, value: v}]}}\n"
     warning = (
         "Warning: The manifest API version 'v0.1' is deprecated and support will be removed in future releases. "
@@ -402,7 +402,7 @@ def test_nothing_to_update_needs_no_server(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("apiVersion: v3", 'Manifest schema validation failed:\n\'/apiVersion\': "v3" does not match "^v1$"'),
         ("workloads: {}", "Manifest schema validation failed:\n'': \"apiVersion\" is a required property"),
@@ -416,15 +416,15 @@ def test_nothing_to_update_needs_no_server(text: str) -> None:
         ),
     ],
 )
-def test_an_invalid_manifest_is_reported_before_the_server_is_contacted(text: str, told: str) -> None:
+def test_an_invalid_manifest_is_reported_before_the_server_is_contacted(text: str, expected: str) -> None:
     done = ank("apply", "-", stdin=text)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{ERROR}Command failed: '{told}'\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{ERROR}Command failed: '{expected}'\n")
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     missing = ank("apply", str(tmp_path / "none.yaml"))
-    told = f"{ERROR}Command failed: 'File '{tmp_path / 'none.yaml'}' not found!'\n"
-    assert missing.stderr == told + "hint: check the name\n"
+    expected = f"{ERROR}Command failed: 'File '{tmp_path / 'none.yaml'}' not found!'\n"
+    assert missing.stderr == expected + "hint: check the name\n"
     (tmp_path / "bad.yaml").write_text("a: [")
     assert ank("apply", str(tmp_path / "bad.yaml")).stderr.startswith(
         f"{ERROR}Command failed: 'Invalid manifest data provided: "

@@ -1,4 +1,4 @@
-"""`ank validate` as a process: without a server, without certificates, with what people and scripts rely on."""
+"""`ank validate` as a process: without a server and certificates; its output and exit codes."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ STORY = "story.yaml"  # steps of a simulation, which is no manifest
 EXAMPLES = sorted(file for file in (Path(__file__).parents[3] / "examples").glob("*/*.yaml") if file.name != STORY)
 
 
-def test_all_mistakes_are_found_in_one_go(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "web.yaml"
     file.write_text(MANIFEST)
     done = ank("validate", str(file))
@@ -48,7 +48,7 @@ def test_all_mistakes_are_found_in_one_go(tmp_path: Path) -> None:
     assert lines[4] == "3 errors, 1 warning in 1 file."
 
 
-def test_a_pipe_and_json_serve_other_programs() -> None:
+def test_output_for_other_programs_has_one_line_for_each_mistake_or_is_json() -> None:
     done = ank("validate", "--json", "-", stdin=MANIFEST)
     assert done.returncode == 1
     assert {(one["file"], one["severity"]) for one in json.loads(done.stdout)} == {
@@ -57,13 +57,13 @@ def test_a_pipe_and_json_serve_other_programs() -> None:
     }
 
 
-def test_without_files_it_explains_itself() -> None:
+def test_without_files_it_prints_its_usage() -> None:
     done = ank("validate")
     assert done.returncode == 2
     assert "Usage: ank validate [OPTIONS] <FILE>..." in done.stderr
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_our_own_examples_have_no_errors(file: Path) -> None:
+def test_the_examples_have_no_errors(file: Path) -> None:
     done = ank("validate", str(file), "-", stdin=ADDED_BY_RUN)
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""A real dashboard process and raw HTTP: what it refuses, and what it says when something is missing."""
+"""A real dashboard process and raw HTTP: rejected requests, and messages about missing settings."""
 
 import http.client
 import json
@@ -124,7 +124,7 @@ def test_short_tokens_and_readable_token_files_are_refused(cluster: Cluster) -> 
     assert "mode must be 0600" in cluster.ank("dashboard", "--token-file", str(file), check=False).stderr
 
 
-def test_with_mtls_only_browsers_with_a_certificate_are_answered(tmp_path: Path) -> None:
+def test_with_mutual_tls_only_browsers_with_a_certificate_are_answered(tmp_path: Path) -> None:
     with Cluster() as secure:
         certificates = tmp_path / "certs"
         secure.ank("certs", "create", str(certificates))

@@ -1,6 +1,6 @@
 """A small cluster for tests: the server's device coordinator, and agents with the real device manager.
 
-Messages travel in order and a little later, as over a network; an agent can be cut off, stopped and started again.
+Messages arrive in order after a short delay, as over a network. An agent can be disconnected, stopped and restarted.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from ankaios.server.core.device_directory import DeviceDirectory, DirectoryChang
 
 
 class FakeHandler:
-    """Sees what the test says it sees."""
+    """Discovers the devices that the test sets."""
 
     name = "fake"
 
     def __init__(self, shared: bool, devices: Iterable[DiscoveredDevice] = ()) -> None:
         self.shared = shared
         self.refuses: InvalidDetails | HandlerLost | None = None
-        self.asked = 0
+        self.calls = 0
         self._devices = tuple(devices)
         self._changed = asyncio.Event()
 
@@ -42,7 +42,7 @@ class FakeHandler:
         self._changed.set()
 
     async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
-        self.asked += 1
+        self.calls += 1
         while True:
             if self.refuses is not None:
                 raise self.refuses
@@ -52,7 +52,7 @@ class FakeHandler:
 
 
 class Agent:
-    """One agent process with what it needs from its host."""
+    """One agent process with the functions that its device manager needs."""
 
     def __init__(self, cluster: "Cluster", name: str, handler: FakeHandler) -> None:
         self.name = name
@@ -61,10 +61,10 @@ class Agent:
         registry = HandlerRegistry({"fake": lambda: handler})
         folder = cluster.folder / name
         self.restarted: list[str] = []
-        self.wakes: list[str] = []
+        self.wake_ups: list[str] = []
         self.woken = asyncio.Event()
         self.living: set[str] | None = None
-        host = DeviceHost(self._send, self._wake, self.restarted.append, lambda: self.living)
+        host = DeviceHost(self._send, self._record_wake_up, self.restarted.append, lambda: self.living)
         self.manager = DeviceManager(name, folder, host, registry, handlers_dir=cluster.folder / f"{name}-handlers")
         self._task: asyncio.Task[None] | None = None
         self.connected = False
@@ -85,7 +85,7 @@ class Agent:
         self.cluster.perform(self.cluster.directory.gone(self.name))
 
     async def stop(self) -> None:
-        """As if killed: nothing is given back."""
+        """As after a kill: nothing is released."""
         self.connected = False
         if self._task is not None:
             self._task.cancel()
@@ -93,8 +93,8 @@ class Agent:
                 await self._task
         self.cluster.perform(self.cluster.directory.gone(self.name))
 
-    def _wake(self, owner: str) -> None:
-        self.wakes.append(owner)
+    def _record_wake_up(self, owner: str) -> None:
+        self.wake_ups.append(owner)
         self.woken.set()
 
     def _send(self, message: grpc.ToServer) -> None:
@@ -124,7 +124,7 @@ class Cluster:
         self.directory = DeviceDirectory(settled)
         self.agents: dict[str, Agent] = {}
         self.tree: dict[str, base.DeviceInstance] = {}
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self._to_server: deque[tuple[str, grpc.ToServer]] = deque()
         self.configurations: dict[str, base.DeviceConfiguration] = {}
 
@@ -143,7 +143,7 @@ class Cluster:
         self.perform(self.directory.configure({name: configuration}))
 
     def restart_server(self) -> None:
-        """Everything the server knew is lost; agents connect again."""
+        """The server loses its state; agents connect again."""
         self.directory = DeviceDirectory(settled=False)
         self.tree.clear()
         self.directory.configure(self.configurations)
@@ -170,7 +170,7 @@ class Cluster:
                 self.tree[name] = instance
             else:
                 self.tree.pop(name, None)
-        self.news.set()
+        self.changed.set()
 
     def _deliver(self, agent: Agent, message: grpc.FromServer) -> None:
         if agent.connected and self.agents[agent.name] is agent:
@@ -180,10 +180,10 @@ class Cluster:
                 agent.manager.handle(message.slotResponse)
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until the state of the server is so."""
+        """Wait until the state of the server has this part."""
         while not reached():
-            self.news.clear()
-            await self.news.wait()
+            self.changed.clear()
+            await self.changed.wait()
 
     def usage(self) -> dict[str, str]:
         return {slot: text for it in self.tree.values() for slot, text in it.deviceUsage.values.items()}

@@ -1,7 +1,7 @@
-"""A discovery handler as others write them: its own process, another gRPC implementation, nothing but the protocol.
+"""A discovery handler of another project: a separate process, another gRPC implementation, only the protocol.
 
 Arguments: the directory of the agent's socket, the name to register, `uds` or `network`. The details of a configuration
-name a file; each line of it is a device. `invalid` as details is refused, `silent` is accepted and never answered.
+name a file; each line of it is a device. `invalid` as details is refused, `unanswered` is accepted and never answered.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def discover(request: pb.DiscoverRequest, context: grpc.ServicerContext) -> Iter
     if request.discovery_details == "invalid":
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no file is named")
     context.send_initial_metadata(())
-    told: str | None = None
+    sent: str | None = None
     while context.is_active():
-        now = "" if request.discovery_details == "silent" else Path(request.discovery_details).read_text()
-        if now != told and now:
-            told = now
+        now = "" if request.discovery_details == "unanswered" else Path(request.discovery_details).read_text()
+        if now != sent and now:
+            sent = now
             yield pb.DiscoverResponse(devices=[device(line, request) for line in now.splitlines()])
         time.sleep(0.02)
 

@@ -1,4 +1,4 @@
-"""A device plugin of somebody else, written with grpcio from the description of the API alone."""
+"""A device plugin of another project, written with grpcio from the description of the API alone."""
 
 import queue
 import time
@@ -12,7 +12,7 @@ from tests.integration.devices.kubelet_stub import PB
 
 
 class ForeignPlugin:
-    """Offers `devices` (id -> health) as one resource; can be told to refuse and to prefer certain ids."""
+    """Offers `devices` (id -> health) as one resource; can be set to refuse and to prefer certain ids."""
 
     def __init__(self, folder: Path, resource: str, devices: dict[str, str], pre_start: bool = False) -> None:
         self._folder = folder
@@ -23,7 +23,7 @@ class ForeignPlugin:
         self.refuses = False
         self.delay = 0.0
         self.prefers: list[str] = []
-        self.asked: list[tuple[list[str], int]] = []  # for a preference
+        self.preference_requests: list[tuple[list[str], int]] = []
         self.allocated: list[list[str]] = []
         self.started: list[list[str]] = []
         self._lists: list[queue.Queue[Any]] = []
@@ -63,7 +63,7 @@ class ForeignPlugin:
         if self._server is not None:
             self._server.stop(None).wait()
 
-    def tell(self, devices: dict[str, str]) -> None:
+    def report(self, devices: dict[str, str]) -> None:
         self.devices = devices
         for lists in self._lists:
             lists.put(devices)
@@ -92,7 +92,7 @@ class ForeignPlugin:
     def _preferred(self, request: Any, context: Any) -> Any:
         time.sleep(self.delay)
         (wanted,) = request.container_requests
-        self.asked.append((list(wanted.available_deviceIDs), wanted.allocation_size))
+        self.preference_requests.append((list(wanted.available_deviceIDs), wanted.allocation_size))
         response = PB["PreferredAllocationResponse"]()
         response.container_responses.add().deviceIDs.extend(self.prefers)
         return response

@@ -1,10 +1,10 @@
-"""A kubelet as far as devices go, written from the description of its API alone: it shares no code with the product.
+"""The device part of a kubelet, written from the description of its API: it shares no code with the product.
 
-Registration, device plugin and pod resources messages are defined here once more, field by field, and spoken with
+Registration, device plugin and pod resources messages are defined here again, field by field, and exchanged with
 grpcio in threads. It deletes sockets when it starts, calls plugins back before it answers them, and refuses a socket it
 is connected to. It writes its checkpoint file when it allocates and when a plugin sends a list, restores its memory
-from it after a restart, and lists pods only when its sources are ready; init containers are never listed. It forgets
-devices of pods that ended when it is asked for pod resources or allocates, if its sources are ready.
+from it after a restart, and lists pods only when its sources are ready; init containers are never listed. It drops
+devices of pods that ended when pod resources are requested or it allocates, if its sources are ready.
 """
 
 import json
@@ -96,7 +96,7 @@ PB = _define()
 
 
 class AdmissionError(Exception):
-    """What a pod ends with when a plugin refuses."""
+    """The error of a pod that a plugin rejected."""
 
 
 class _Plugin:
@@ -152,7 +152,7 @@ class KubeletStub:
         self.changed = threading.Condition()
         self._servers: list[grpc.Server] = []
 
-    # --- life ---
+    # --- start and stop ---
 
     def start(self) -> None:
         for path in self.plugin_folder.iterdir():
@@ -185,7 +185,7 @@ class KubeletStub:
         self.plugins.clear()
 
     def restart(self, sources_ready: bool = True) -> None:
-        """Pods continue to run. Until the sources are ready, the kubelet does not know them."""
+        """Pods continue to run. Until the sources are ready, the kubelet does not list them."""
         self.stop()
         self.sources_ready = sources_ready
         self.start()
@@ -222,7 +222,7 @@ class KubeletStub:
             self.checkpoint[key] = entry["DeviceIDs"]["-1"]
             self.responses[key] = b64decode(entry["AllocResp"])
 
-    def _forget_ended_pods(self) -> None:
+    def _drop_ended_pods(self) -> None:
         if self.sources_ready:
             self.checkpoint = {key: ids for key, ids in self.checkpoint.items() if key[0] in self.active}
 
@@ -242,7 +242,7 @@ class KubeletStub:
         threading.Thread(target=plugin.watch, args=(self.changed, self._write_checkpoint), daemon=True).start()
         return PB["Empty"]()
 
-    # --- what a test asks ---
+    # --- queries of a test ---
 
     def wait(self, reached: Any, seconds: float = 10) -> None:
         with self.changed:
@@ -270,7 +270,7 @@ class KubeletStub:
             return self._admit(pod, resource, quantity, container, ids)
 
     def _admit(self, pod: str, resource: str, quantity: int, container: str, ids: list[str] | None) -> Any:
-        self._forget_ended_pods()
+        self._drop_ended_pods()
         if (pod, container, resource) in self.checkpoint:
             return PB["ContainerAllocateResponse"].FromString(self.responses[pod, container, resource])
         plugin = self.plugins[resource]
@@ -314,7 +314,7 @@ class KubeletStub:
     def _list(self, request: Any, context: grpc.ServicerContext) -> Any:
         response = PB["ListPodResourcesResponse"]()
         with self.changed:
-            self._forget_ended_pods()
+            self._drop_ended_pods()
             listed = dict(self.checkpoint) if self.sources_ready else {}
         for (pod, container, resource), ids in listed.items():
             if container.startswith("init"):

@@ -1,4 +1,4 @@
-"""An ONVIF camera for tests: answers probes on loopback multicast and SOAP over HTTP, or misbehaves on demand."""
+"""An ONVIF camera for tests: answers probes on loopback multicast and SOAP over HTTP; a test may change the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOAP_OK = "<s:Envelope xmlns:s='http://www.w3.org/2003/05/soap-envelope'><s:Body
 
 
 class FakeCamera:
-    """What it answers is in its attributes, which a test may change at any time."""
+    """Its attributes define the answers; a test may change them at any time."""
 
     def __init__(self, uuid: str = "Camera-1", password: str | None = None) -> None:
         self.uuid = uuid
@@ -28,7 +28,7 @@ class FakeCamera:
         self.raw_answers: list[bytes] = []
         self.http_answer: bytes | None = None
         self.http_answers: dict[str, bytes] = {}
-        self.silent_operations: set[str] = set()
+        self.unanswered_operations: set[str] = set()
         self.requests: list[str] = []
         self.probes: list[bytes] = []
 
@@ -52,8 +52,8 @@ class FakeCamera:
             operation = re.search(r'action="[^"]*/(\w+)"', head)
             assert operation is not None
             self.requests.append(operation[1])
-            if operation[1] in self.silent_operations:
-                await reader.read()  # until the client gives up
+            if operation[1] in self.unanswered_operations:
+                await reader.read()  # until the client ends the connection
                 return
             writer.write(self.http_answers.get(operation[1]) or self.http_answer or self._soap(operation[1], body))
             await writer.drain()
@@ -83,7 +83,7 @@ class FakeCamera:
 
 
 class _Network(asyncio.DatagramProtocol):
-    """Hands each probe to all cameras."""
+    """Forwards each probe to all cameras."""
 
     def __init__(self, cameras: tuple[FakeCamera, ...]) -> None:
         self._cameras = cameras
@@ -99,7 +99,7 @@ class _Network(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def running(*cameras: FakeCamera) -> AsyncIterator[int]:
-    """Let cameras answer on the loopback interface; tells the port to probe."""
+    """Let cameras answer on the loopback interface; yields the port to probe."""
     sock = ws_discovery.open_socket("lo")
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: _Network(cameras), sock=sock)
     servers = []

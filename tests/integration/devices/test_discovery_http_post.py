@@ -1,4 +1,4 @@
-"""One POST over a real socket: every way to frame an answer, and a limit for every way not to."""
+"""One POST over a real socket: every framing of an answer, and a limit for invalid ones."""
 
 import asyncio
 import ssl
@@ -20,7 +20,7 @@ from ankaios.devices.discovery.onvif.http_post import MAX_ANSWER, HttpAnswer, Po
 async def answering(
     answer: bytes, hold: bool = False, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """A server that notes one request and sends these bytes."""
+    """A server that records one request and sends these bytes."""
     requests: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,7 +85,7 @@ async def test_an_answer_that_is_incomplete_or_too_long_fails(answer: bytes) -> 
             await post(url, "text/xml", b"body", 5)
 
 
-async def test_a_server_that_does_not_answer_is_left_after_the_limit() -> None:
+async def test_a_server_that_does_not_answer_fails_after_the_limit() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\n", hold=True) as (url, _):
         with pytest.raises(PostFailed, match=r"within 0\.2 s"):
             await post(url, "text/xml", b"body", 0.2)
@@ -94,13 +94,13 @@ async def test_a_server_that_does_not_answer_is_left_after_the_limit() -> None:
 @pytest.mark.parametrize(
     "url", ["http://a b/", "http://127.0.0.1/\r\nX: y", "gopher://h/", "http://h:port/", "http://ü/"]
 )
-async def test_a_url_that_would_forge_a_request_is_not_used(url: str) -> None:
+async def test_a_url_that_would_inject_a_request_is_rejected(url: str) -> None:
     with pytest.raises(PostFailed):
         await post(url, "text/xml", b"body", 5)
 
 
 def own_certificate(folder: Path) -> ssl.SSLContext:
-    """What a camera has: a certificate that nobody but itself vouches for."""
+    """A self-signed certificate, as cameras have it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "camera")])
     now = datetime.now(UTC)
@@ -118,7 +118,7 @@ def own_certificate(folder: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_a_camera_with_its_own_certificate_is_spoken_to(tmp_path: Path) -> None:
+async def test_a_camera_with_a_self_signed_certificate_is_accepted(tmp_path: Path) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
     async with answering(answer, tls=own_certificate(tmp_path)) as (url, _):
         assert await post(url, "text/xml", b"body", 5) == HttpAnswer(200, b"hello")

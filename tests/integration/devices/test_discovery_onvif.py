@@ -1,4 +1,4 @@
-"""The ONVIF handler against a camera on loopback multicast, kind and unkind."""
+"""The ONVIF handler with a camera on loopback multicast that sends valid and invalid answers."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ async def test_an_empty_network_is_reported_as_an_empty_list() -> None:
         assert await first_list(port) == ()
 
 
-async def test_cameras_come_and_go_and_their_addresses_are_asked_once() -> None:
+async def test_cameras_appear_and_vanish_and_their_addresses_are_requested_once() -> None:
     one, two = FakeCamera("one"), FakeCamera("two")
     two.http_answer = b"HTTP/1.1 503 Unavailable\r\n\r\n"
     async with asyncio.timeout(30), running(one, two) as port, aclosing(handler(port).discover("", {})) as lists:
@@ -61,7 +61,7 @@ async def test_cameras_come_and_go_and_their_addresses_are_asked_once() -> None:
     assert one.requests.count("GetSystemDateAndTime") >= 3
 
 
-async def test_a_lost_datagram_does_not_make_a_camera_vanish() -> None:
+async def test_a_camera_is_kept_after_a_lost_datagram() -> None:
     camera = FakeCamera()
     async with asyncio.timeout(30), running(camera) as port, aclosing(handler(port).discover("", {})) as lists:
         assert len(await anext(lists)) == 1
@@ -72,7 +72,7 @@ async def test_a_lost_datagram_does_not_make_a_camera_vanish() -> None:
         assert len(camera.probes) - rounds == 4
 
 
-async def test_credentials_are_presented_as_a_digest() -> None:
+async def test_credentials_are_sent_as_a_digest() -> None:
     camera = FakeCamera(password="sesame")
     wanted = "macAddresses: {items: ['00:11:22:33:44:55']}"
     async with running(camera) as port:
@@ -83,7 +83,7 @@ async def test_credentials_are_presented_as_a_digest() -> None:
         assert len(await first_list(port, wanted, right)) == 1
 
 
-async def test_a_refused_password_is_not_tried_again() -> None:
+async def test_a_rejected_password_is_not_sent_again() -> None:
     camera, other = FakeCamera(password="sesame"), FakeCamera("other")
     other.answers_probes = False
     async with asyncio.timeout(30), running(camera, other) as port, aclosing(handler(port).discover("", {})) as lists:
@@ -96,7 +96,7 @@ async def test_a_refused_password_is_not_tried_again() -> None:
 
 async def test_addresses_that_were_not_received_in_time_are_requested_again() -> None:
     camera = FakeCamera()
-    camera.silent_operations = {"GetNetworkInterfaces"}
+    camera.unanswered_operations = {"GetNetworkInterfaces"}
     async with (
         asyncio.timeout(30),
         running(camera) as port,
@@ -104,12 +104,12 @@ async def test_addresses_that_were_not_received_in_time_are_requested_again() ->
     ):
         (device,) = await anext(lists)
         assert "ONVIF_DEVICE_MAC_ADDRESS" not in device.properties
-        camera.silent_operations = set()
+        camera.unanswered_operations = set()
         (device,) = await anext(lists)
         assert device.properties["ONVIF_DEVICE_MAC_ADDRESS"] == "00:11:22:33:44:55"
 
 
-async def test_addresses_that_make_no_sense_count_as_unknown() -> None:
+async def test_invalid_addresses_count_as_unknown() -> None:
     camera = FakeCamera()
     camera.http_answers["GetNetworkInterfaces"] = b"HTTP/1.1 200 OK\r\n\r\n" + BOMB
     async with running(camera) as port:
@@ -117,7 +117,7 @@ async def test_addresses_that_make_no_sense_count_as_unknown() -> None:
     assert set(device.properties) == {"ONVIF_DEVICE_SERVICE_URL", "ONVIF_DEVICE_UUID"}
 
 
-async def test_scopes_are_judged_by_the_answer_to_the_probe() -> None:
+async def test_scopes_are_read_from_the_answer_to_the_probe() -> None:
     camera = FakeCamera()
     async with running(camera) as port:
         assert len(await first_list(port, f"scopes: {{items: ['{camera.scopes}']}}")) == 1
@@ -136,7 +136,7 @@ HOSTILE_DATAGRAMS = [
 ]
 
 
-async def test_hostile_datagrams_cost_only_themselves() -> None:
+async def test_hostile_datagrams_do_not_affect_valid_ones() -> None:
     camera = FakeCamera()
     camera.raw_answers = HOSTILE_DATAGRAMS
     async with running(camera) as port:
@@ -154,7 +154,7 @@ STRANGE_URLS = [
 ]
 
 
-async def test_an_address_that_cannot_be_visited_is_no_camera() -> None:
+async def test_an_address_that_cannot_be_used_is_no_camera() -> None:
     hostile = [FakeCamera(url) for url in STRANGE_URLS]
     for camera in hostile:
         camera.url = camera.uuid
@@ -176,7 +176,7 @@ STRANGE_SERVICES = {
 }
 
 
-async def test_a_service_that_does_not_tell_its_time_is_no_camera() -> None:
+async def test_a_service_that_does_not_report_its_time_is_no_camera() -> None:
     hostile = [FakeCamera(name) for name in STRANGE_SERVICES]
     for camera in hostile:
         camera.http_answer = STRANGE_SERVICES[camera.uuid]
@@ -195,16 +195,14 @@ async def test_a_refused_answer_is_logged(caplog: pytest.LogCaptureFixture) -> N
     assert "refused 1 discovery answers" in caplog.text
 
 
-async def test_a_probe_that_cannot_be_sent_is_an_error_and_not_an_empty_network(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Sending to the broadcast address without asking for the right to do so fails as sending without a route does.
+async def test_a_probe_that_cannot_be_sent_is_an_error_and_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Sending to the broadcast address without the socket option for it fails like sending without a route.
     monkeypatch.setattr(ws_discovery, "GROUP", "255.255.255.255")
     monkeypatch.setattr(ws_discovery, "open_socket", lambda interface: socket.socket(type=socket.SOCK_DGRAM))
     with pytest.raises(HandlerLost, match="Permission denied"):
         await anext(OnvifHandler(second=0.1).discover("", {}))
 
 
-async def test_an_interface_that_does_not_exist_is_an_error_and_not_an_empty_network() -> None:
+async def test_a_missing_interface_is_an_error_and_no_empty_list() -> None:
     with pytest.raises(HandlerLost, match=r"interface '203\.0\.113\.7'.*ONVIF_DISCOVERY_INTERFACE"):
         await anext(OnvifHandler(interface="203.0.113.7").discover("", {}))

@@ -1,4 +1,4 @@
-"""The OPC UA handler against a real server, and against servers that misbehave."""
+"""The OPC UA handler with a real server, and with servers that violate the protocol."""
 
 import asyncio
 import socket
@@ -114,7 +114,7 @@ GOOD = (ACK, OPEN, msg(applications(URL)))
 
 @asynccontextmanager
 async def scripted(*answers: bytes) -> AsyncIterator[str]:
-    """A server that sends one answer after each request, whatever the request is."""
+    """A server that sends one answer after each request, for any request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -155,7 +155,7 @@ async def scripted(*answers: bytes) -> AsyncIterator[str]:
         *("too many", "huge array", "deep", "huge chunk"),
     ],
 )
-async def test_a_server_that_misbehaves_finds_nothing_and_disturbs_no_other(
+async def test_a_server_that_violates_the_protocol_is_skipped_and_others_are_found(
     answers: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(client, "ANSWER_SECONDS", 1.0)
@@ -165,7 +165,7 @@ async def test_a_server_that_misbehaves_finds_nothing_and_disturbs_no_other(
     assert "Traceback" not in caplog.text
 
 
-async def test_a_server_that_does_not_answer_is_left_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_is_skipped_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "ANSWER_SECONDS", 0.2)
     async with asyncio.timeout(10), scripted(ACK) as url:
         assert await found_at(url) == ()
@@ -201,13 +201,13 @@ async def test_a_host_that_only_the_server_can_resolve_is_replaced_by_the_config
     assert device.id == f"{url}some/path"
 
 
-async def test_a_malformed_host_name_finds_nothing() -> None:
+async def test_no_server_is_found_with_a_malformed_host_name() -> None:
     assert await found_at("opc.tcp://a..b:4840/", f"opc.tcp://{'x' * 70}:4840/") == ()
 
 
 @settings(max_examples=40, deadline=None)
 @given(place=st.integers(0, len(b"".join(GOOD)) - 1), value=st.integers(0, 255))
-def test_one_wrong_byte_anywhere_is_an_answer_or_a_refusal(place: int, value: int) -> None:
+def test_an_answer_with_one_changed_byte_is_used_or_rejected(place: int, value: int) -> None:
     answers = []
     for one in GOOD:
         broken = bytearray(one)
@@ -216,10 +216,10 @@ def test_one_wrong_byte_anywhere_is_an_answer_or_a_refusal(place: int, value: in
         place -= len(one)
         answers.append(bytes(broken))
 
-    async def ask() -> None:
+    async def request_answer() -> None:
         async with scripted(*answers) as url:
             await found_at(url)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(client, "ANSWER_SECONDS", 0.1)
-        asyncio.run(ask())
+        asyncio.run(request_answer())

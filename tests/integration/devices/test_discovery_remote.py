@@ -64,7 +64,7 @@ def ids(devices: Devices) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["uds", "network"])
-async def test_a_handler_of_another_process_registers_and_tells_its_devices(tmp_path: Path, kind: str) -> None:
+async def test_a_handler_of_another_process_registers_and_reports_its_devices(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "devices"
     file.write_text("one\n")
     async with asyncio.timeout(60), serving(tmp_path) as registry, file_handler(tmp_path, kind=kind):
@@ -78,7 +78,7 @@ async def test_a_handler_of_another_process_registers_and_tells_its_devices(tmp_
             assert ids(await anext(lists)) == ["one", "two"]
 
 
-async def test_a_killed_handler_is_lost_not_empty_and_works_again_after_it_registered_again(tmp_path: Path) -> None:
+async def test_a_killed_handler_is_lost_and_works_after_it_registered_again(tmp_path: Path) -> None:
     file = tmp_path / "devices"
     file.write_text("one\n")
     async with asyncio.timeout(60), serving(tmp_path) as registry:
@@ -100,7 +100,7 @@ async def test_a_killed_handler_is_lost_not_empty_and_works_again_after_it_regis
                 assert ids(await anext(lists)) == ["one"]
 
 
-async def test_two_endpoints_of_one_name_are_both_asked(tmp_path: Path) -> None:
+async def test_two_endpoints_of_one_name_are_both_called(tmp_path: Path) -> None:
     file = tmp_path / "devices"
     file.write_text("one\n")
     async with (
@@ -114,14 +114,14 @@ async def test_two_endpoints_of_one_name_are_both_asked(tmp_path: Path) -> None:
                 assert ids(await anext(lists)) == ["one"]
 
 
-async def test_refused_details_and_silence_are_told_apart(tmp_path: Path) -> None:
+async def test_rejected_details_and_missing_answers_are_different_errors(tmp_path: Path) -> None:
     async with asyncio.timeout(60), serving(tmp_path) as registry, file_handler(tmp_path):
         (found,) = await registered(registry, "file")
         assert isinstance(found, RemoteHandler)
         with pytest.raises(InvalidDetails, match="no file is named"):
             await anext(found.discover("invalid", {}))
         handler = RemoteHandler("file", found.endpoint, True, silence_seconds=0.2)
-        async with aclosing(handler.discover("silent", {})) as lists:
+        async with aclosing(handler.discover("unanswered", {})) as lists:
             assert await anext(lists) == ()
 
 
@@ -145,7 +145,7 @@ async def test_a_bad_registration_is_answered_with_the_reason(tmp_path: Path) ->
         assert len(registry.get("x")) == 1
 
 
-async def test_a_stale_socket_is_replaced_and_a_living_one_is_left_alone(tmp_path: Path) -> None:
+async def test_a_stale_socket_is_replaced_and_one_in_use_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "agent-registration.sock"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
@@ -157,7 +157,7 @@ async def test_a_stale_socket_is_replaced_and_a_living_one_is_left_alone(tmp_pat
     assert not path.exists()
 
 
-async def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+async def test_a_path_that_is_too_long_for_a_socket_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="longer than 107 bytes"):
         await RegistrationServer(HandlerRegistry({}), tmp_path / ("x" * 100)).start()
 
@@ -180,24 +180,24 @@ async def scripted(path: Path, *lists: list[pb.Device]) -> AsyncIterator[RemoteH
         await server.close()
 
 
-async def test_devices_that_make_no_sense_are_left_out_and_repeated_lists_are_not_told(tmp_path: Path) -> None:
+async def test_invalid_devices_are_omitted_and_repeated_lists_are_not_reported(tmp_path: Path) -> None:
     good, bad = pb.Device(id="good"), pb.Device(id="", properties={"A": "b"})
-    heard: list[list[str]] = []
+    received: list[list[str]] = []
     async with asyncio.timeout(20), scripted(tmp_path / "s", [good, bad], [bad, good], [], [good]) as handler:
         with pytest.raises(HandlerLost, match="ended the stream"):
             async for devices in handler.discover("", {}):
-                heard.append(ids(devices))
-    assert heard == [["good"], [], ["good"]]
+                received.append(ids(devices))
+    assert received == [["good"], [], ["good"]]
 
 
-async def test_a_message_that_is_too_long_is_not_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_that_is_too_long_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_MESSAGE_SIZE", 1000)
     async with asyncio.timeout(20), scripted(tmp_path / "s", [pb.Device(id="x" * 2000)]) as handler:
         with pytest.raises(HandlerLost, match="exceeds the limit of 1000 bytes"):
             await anext(handler.discover("", {}))
 
 
-async def test_a_list_with_too_many_devices_is_not_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_with_too_many_devices_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_DEVICES", 2)
     async with asyncio.timeout(20), scripted(tmp_path / "s", [pb.Device(id=str(n)) for n in range(3)]) as handler:
         with pytest.raises(HandlerLost, match="more than 2 devices"):
@@ -211,7 +211,7 @@ async def test_a_server_without_discovery_is_a_lost_handler(tmp_path: Path) -> N
             await anext(handler.discover("", {}))
 
 
-async def test_a_registration_that_never_ends_does_not_keep_the_agent_from_stopping(tmp_path: Path) -> None:
+async def test_the_agent_stops_during_a_registration_that_never_ends(tmp_path: Path) -> None:
     server = RegistrationServer(HandlerRegistry({}), tmp_path)
     await server.close()
     await server.start()
@@ -238,7 +238,7 @@ async def test_a_registration_without_content_is_ended_after_the_limit(
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 1000, b"\xff" * 1000])
-async def test_an_endpoint_that_does_not_speak_the_protocol_is_a_lost_handler(tmp_path: Path, answer: bytes) -> None:
+async def test_an_endpoint_with_another_protocol_is_a_lost_handler(tmp_path: Path, answer: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
         writer.close()

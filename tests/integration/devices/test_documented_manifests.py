@@ -1,6 +1,6 @@
-"""The manifests of the page about brokers, each with its discovery handler: what the page promises is discovered.
+"""The manifests of the page about brokers, each with its discovery handler: the documented devices are discovered.
 
-The configurations pass the server, which inserts configuration items, and the agent, which reads files. Only addresses
+The server inserts configuration items into the configurations, and the agent reads files. Only addresses
 and paths of the page are replaced. USB and PCI devices are a tree in memory, the OPC UA server is a real one.
 """
 
@@ -68,7 +68,7 @@ PLACES = {"secret": "/etc/ankaios/secrets/onvif", "plc": "opc.tcp://plc.local:48
 
 
 async def discovered(manifest: Mapping[str, Any], name: str, handler: DiscoveryHandler) -> Devices:
-    """The first list of devices, as the agent `node` asks for it."""
+    """The first list of devices, as the agent `node` requests it."""
     directory = DeviceDirectory(config_of=manifest.get("configs", {}).get)
     directory.configure({name: DEVICE_CONFIGURATION.from_form(manifest["deviceConfigurations"][name])})
     (sent,) = directory.hello("node", {}, True).messages
@@ -90,7 +90,7 @@ async def test_the_nodes_of_a_usb_camera_are_one_device_that_can_be_read_and_wri
     assert device.device_specs == tuple(DeviceNode(node, node, "rw") for node in nodes)
 
 
-async def test_a_camera_in_the_network_is_asked_with_the_user_and_password(tmp_path: Path) -> None:
+async def test_requests_to_a_network_camera_contain_the_user_and_password(tmp_path: Path) -> None:
     secret = tmp_path / "onvif"
     secret.write_text("sesame\n")
     camera = FakeCamera(password="sesame")
@@ -109,7 +109,7 @@ async def test_an_opc_ua_server_is_found() -> None:
     assert device.properties == {"OPCUA_DISCOVERY_URL": url}
 
 
-async def test_a_pci_card_brings_the_nodes_for_its_passthrough() -> None:
+async def test_a_pci_card_has_the_nodes_for_its_passthrough() -> None:
     manifest = manifest_with("accelerator")
     (device,) = await discovered(manifest, "accelerator", UdevHandler(FakeTree(HUB, CARD).open))
     assert [node.host_path for node in device.device_specs] == ["/dev/vfio/12", "/dev/vfio/vfio"]

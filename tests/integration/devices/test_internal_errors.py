@@ -1,4 +1,4 @@
-"""Each kind of task around devices meets a bug: it is logged, the task goes on, and devices are given as before."""
+"""A bug in any task of the device manager is logged, the task continues, and devices are granted as before."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -59,7 +59,7 @@ async def handler(node: Node) -> None:
     assert SHOWN in answer.reason
     node.agent.manager.release("w0")
     node.patch.setattr(supervision, "FIRST_DELAY", 0.001)
-    node.cluster.configure(details="asked anew")
+    node.cluster.configure(details="second request")
 
 
 async def discovery_of_a_configuration(node: Node) -> None:
@@ -138,7 +138,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.crash.__name__)
-async def test_a_bug_is_logged_and_devices_are_given_as_before(kind: Kind, node: Node) -> None:
+async def test_a_bug_is_logged_and_devices_are_granted_as_before(kind: Kind, node: Node) -> None:
     await kind.crash(node)
     errors = [record for record in node.caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage().startswith(f"internal error in {kind.log}") for record in errors] == [True]

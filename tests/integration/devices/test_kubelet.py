@@ -1,4 +1,4 @@
-"""Our plugins under a kubelet that knows nothing of us but the API."""
+"""Device plugins of the agent with a kubelet that uses only the API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ FOO0, FOO1 = "cam-fbcb99", "cam-d2981e"
 
 
 class Node:
-    """An agent beside a kubelet; the server is not connected, and the agent can be killed and started again."""
+    """An agent and a kubelet on one node; the server is not connected, and the agent can be killed and restarted."""
 
     manager: DeviceManager
 
@@ -63,7 +63,7 @@ class Node:
         return {str(slot): claim.usage for slot, claim in self.manager.node.ledger.claims_on("node-a").items()}
 
     async def reviewed(self, rounds: int = 6) -> None:
-        """Until the reconciler has looked that often, which is longer than a slot may be unused."""
+        """Wait for so many runs of the reconciler, which take longer than a slot may be unused."""
         await asyncio.sleep(0.05 * rounds)
 
     async def admit(
@@ -126,7 +126,7 @@ async def test_a_claimed_id_may_be_allocated_again(node: Node) -> None:
     assert await node.admit("pod1", container="second", ids=["0"]) == first
 
 
-async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node: Node) -> None:
+async def test_a_request_for_three_of_two_cameras_is_rejected_and_the_list_is_sent_again(node: Node) -> None:
     lists = len(node.kubelet.plugins[CAM].lists)
     before = snapshot(node.manager.node.ledger)
     with pytest.raises(AdmissionError, match="Insufficient instances to allocate"):
@@ -136,7 +136,7 @@ async def test_three_cameras_of_two_are_refused_and_the_list_is_sent_again(node:
 
 
 async def test_a_new_pod_is_admitted_when_another_device_appears(node: Node) -> None:
-    """By the API a refusal is final for its pod."""
+    """The API defines a rejection as final for its pod."""
     with pytest.raises(AdmissionError, match="Insufficient devices"):
         await node.admit("pod1", quantity=3)
     node.handler.show(*map(DiscoveredDevice, ["foo0", "foo1", "foo2"]))
@@ -185,7 +185,7 @@ async def test_the_hint_avoids_two_ids_on_one_camera(node: Node) -> None:
 
 
 async def test_after_a_restart_of_the_kubelet_everything_is_registered_again_on_fresh_sockets(node: Node) -> None:
-    """Akri 0.13 has no way back. [itest->akri~kubelet-device-plugin-api~1]"""
+    """Akri 0.13 does not register again. [itest->akri~kubelet-device-plugin-api~1]"""
     await node.admit("pod1", ids=["0"])
     await node.wait(cam="0 1 2")
     before = dict(node.kubelet.registrations)
@@ -215,7 +215,7 @@ async def test_slots_of_ended_pods_are_reclaimed_of_both_kinds(node: Node) -> No
     assert len(node.manager.node.ledger.claims_on("node-a")) == 1
 
 
-async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_usable(node: Node) -> None:
+async def test_the_plugin_of_a_vanished_camera_ends_after_it_reported_an_empty_list(node: Node) -> None:
     plugin = node.kubelet.plugins[f"akri.sh/{FOO1}"]
     node.manager.handle(configurations(capacity=2, offlineGraceSeconds=0))
     node.handler.show(DiscoveredDevice("foo0"))
@@ -224,7 +224,7 @@ async def test_a_vanished_camera_ends_its_plugin_after_saying_that_nothing_is_us
     await node.wait(cam="0")
 
 
-async def test_workloads_of_the_agent_leave_the_devices_to_the_kubelet(node: Node) -> None:
+async def test_workloads_of_the_agent_get_no_devices_of_a_kubelet(node: Node) -> None:
     answer = await node.manager.acquire("w", [ResourceRequest("cam", 1)])
     assert answer == WaitingForDevices("the devices of this node are allocated by its kubelet")
 
@@ -232,8 +232,8 @@ async def test_workloads_of_the_agent_leave_the_devices_to_the_kubelet(node: Nod
 # --- restarts ---
 
 
-async def test_claims_of_pods_survive_a_restart_of_the_agent(node: Node) -> None:
-    """A device is not given to a second pod, and ids do not collide with those that the kubelet uses."""
+async def test_claims_of_pods_are_kept_after_a_restart_of_the_agent(node: Node) -> None:
+    """A device is not granted to a second pod, and ids do not collide with those that the kubelet uses."""
     await node.admit("pod1", ids=["0"])
     await node.admit("pod2", f"akri.sh/{FOO0}", ids=[f"{FOO0}-1"])
     before = node.claims()
@@ -261,7 +261,7 @@ async def test_claims_of_pods_that_ended_during_the_restart_are_released(node: N
     await until(lambda: list(node.claims().values()) == ["C:1:node-a"])
 
 
-async def test_an_agent_that_lost_its_file_takes_over_what_the_kubelet_has_written(node: Node) -> None:
+async def test_an_agent_that_lost_its_file_restores_claims_from_the_kubelet_checkpoint(node: Node) -> None:
     await node.admit("pod1", ids=["0"])
     await node.admit("pod2", f"akri.sh/{FOO0}", ids=[f"{FOO0}-1"])
     before = node.claims()
@@ -285,7 +285,7 @@ async def test_an_incomplete_list_after_a_restart_of_the_kubelet_frees_nothing(n
     await until(lambda: not node.claims())
 
 
-async def test_both_restart_and_nothing_is_given_twice(node: Node) -> None:
+async def test_no_device_is_granted_twice_after_a_restart_of_both(node: Node) -> None:
     await node.admit("pod1", f"akri.sh/{FOO0}", 2)
     await node.kill()
     await asyncio.to_thread(node.kubelet.restart, False)
@@ -296,8 +296,8 @@ async def test_both_restart_and_nothing_is_given_twice(node: Node) -> None:
     assert len(node.claims()) == 3
 
 
-async def test_an_init_container_holds_its_device_until_the_pod_ends(node: Node) -> None:
-    """It is never listed. The next container of the pod is given the same id."""
+async def test_an_init_container_keeps_its_device_until_the_pod_ends(node: Node) -> None:
+    """It is never listed. The next container of the pod receives the same id."""
     first = await node.admit("pod1", container="init-1")
     await node.reviewed()
     assert list(node.claims().values()) == ["C:0:node-a"]
@@ -307,7 +307,7 @@ async def test_an_init_container_holds_its_device_until_the_pod_ends(node: Node)
 
 
 async def test_pods_that_are_admitted_in_parallel_get_different_slots(node: Node) -> None:
-    """Two kinds of resources for the same cameras: one of them is refused if it asks for a slot that is taken."""
+    """Two kinds of resources for the same cameras: one of them is rejected if it requests a slot in use."""
 
     async def admit(pod: int) -> dict[str, str]:
         try:
@@ -320,8 +320,8 @@ async def test_pods_that_are_admitted_in_parallel_get_different_slots(node: Node
     assert len(slots) == len(set(slots)) == len(node.claims()) <= 4
 
 
-async def test_the_hint_keeps_pods_of_an_instance_from_being_refused(node: Node) -> None:
-    """The kubelet has an old list: a slot is taken through the configuration, and it does not know that yet."""
+async def test_the_hint_prevents_the_rejection_of_pods_of_an_instance(node: Node) -> None:
+    """The kubelet has an old list: a slot was claimed through the configuration meanwhile."""
     plugin = node.kubelet.plugins[f"akri.sh/{FOO1}"]
     await node.admit("pod1", ids=["0"])
     await node.wait(cam_d2981e=f"{FOO1}-1")
@@ -330,7 +330,7 @@ async def test_the_hint_keeps_pods_of_an_instance_from_being_refused(node: Node)
 
 
 async def test_a_shared_slot_of_a_pod_is_reported_to_the_server_after_a_restart(node: Node) -> None:
-    """Otherwise the server would give it to another node."""
+    """Otherwise the server would grant it to another node."""
     node.handler.shared = True
     await node.kill()
     await node.start()

@@ -59,7 +59,7 @@ async def test_a_workload_gets_two_cameras(cluster: Cluster) -> None:
     }
 
 
-async def test_a_device_brings_its_node_and_its_properties(cluster: Cluster) -> None:
+async def test_a_grant_contains_the_device_node_and_the_properties(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", False)
     agent.handler.show(
         DiscoveredDevice("foo0", {"PATH_OF": "/dev/x"}, device_specs=(DeviceNode("/dev/x", "/dev/x", "rw"),))
@@ -74,7 +74,7 @@ async def test_a_device_brings_its_node_and_its_properties(cluster: Cluster) -> 
     }
 
 
-async def test_a_denied_workload_says_what_it_waits_for_and_starts_by_itself(cluster: Cluster) -> None:
+async def test_a_denied_workload_reports_what_it_waits_for_and_starts_later(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", False, "foo0", "foo1")
     cluster.configure(capacity=2)
     await agent.acquire_when_possible("w1", quantity=2)
@@ -87,7 +87,7 @@ async def test_a_denied_workload_says_what_it_waits_for_and_starts_by_itself(clu
     assert len({slot.rpartition("-")[0] for slot in agent.holds("w2")}) == 3
 
 
-async def test_what_one_workload_gives_back_the_next_one_gets(cluster: Cluster) -> None:
+async def test_a_released_device_is_granted_to_the_next_workload(cluster: Cluster) -> None:
     """Delete and re-create at capacity 1: the new one waits, and never fails."""
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure()
@@ -101,7 +101,7 @@ async def test_what_one_workload_gives_back_the_next_one_gets(cluster: Cluster) 
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
 
 
-async def test_asking_again_gives_the_same_and_a_changed_wish_replaces_it(cluster: Cluster) -> None:
+async def test_a_repeated_request_gets_the_same_grant_and_a_changed_one_replaces_it(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", False, "foo0", "foo1")
     cluster.configure()
     first = await agent.acquire_when_possible("w1")
@@ -129,7 +129,7 @@ async def test_a_workload_gets_all_its_resources_or_none(cluster: Cluster) -> No
     assert agent.holds("w1") == {"cam-8120fe-0", "mic-8120fe-0"}
 
 
-async def test_containers_of_a_pod_get_their_own_devices(cluster: Cluster) -> None:
+async def test_each_container_of_a_pod_gets_its_devices(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure(capacity=2)
     await agent.acquire_when_possible("probe")
@@ -143,7 +143,7 @@ async def test_containers_of_a_pod_get_their_own_devices(cluster: Cluster) -> No
     ]
 
 
-async def test_claims_outlive_a_restart_of_the_agent(cluster: Cluster) -> None:
+async def test_claims_are_kept_after_a_restart_of_the_agent(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure()
     first = await agent.acquire_when_possible("w1")
@@ -156,8 +156,8 @@ async def test_claims_outlive_a_restart_of_the_agent(cluster: Cluster) -> None:
     assert cluster.usage() == {f"{FOO0}-0": "C:0:node-a"}
 
 
-async def test_two_records_of_one_slot_do_not_end_the_devices_of_the_agent(cluster: Cluster) -> None:
-    """The slot belongs to who got it last; the other one is told to wait."""
+async def test_devices_continue_to_work_if_two_records_claim_one_slot(cluster: Cluster) -> None:
+    """The later claim has the slot; the other workload waits."""
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("w1")
@@ -176,8 +176,10 @@ async def test_two_records_of_one_slot_do_not_end_the_devices_of_the_agent(clust
     assert [record.owner for record in store.load()] == ["w1"]
 
 
-async def test_what_a_crash_left_behind_is_given_back(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The workload was deleted while the agent was away, so nobody ever releases it."""
+async def test_claims_of_deleted_workloads_are_released_after_a_crash(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workload was deleted while the agent did not run, so no release was requested."""
     monkeypatch.setattr("ankaios.devices.reconciler.every_round.__defaults__", (0.05,))
     monkeypatch.setattr("ankaios.devices.reconciler.Reconciler.__init__.__defaults__", (0.1,))
     agent = await cluster.agent("node-a", True, "foo0")
@@ -190,7 +192,7 @@ async def test_what_a_crash_left_behind_is_given_back(cluster: Cluster, monkeypa
     await cluster.until(lambda: cluster.usage() == {f"{FOO0}-0": ""})
 
 
-async def test_claims_outlive_a_restart_of_the_server(cluster: Cluster) -> None:
+async def test_claims_are_kept_after_a_restart_of_the_server(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", True, "foo0")
     other = await cluster.agent("node-b", True, "foo0")
     cluster.configure()
@@ -209,7 +211,7 @@ async def test_claims_outlive_a_restart_of_the_server(cluster: Cluster) -> None:
     await waiting
 
 
-async def test_a_node_works_while_the_server_is_away(cluster: Cluster) -> None:
+async def test_a_node_grants_devices_without_a_server(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("w1")
@@ -220,7 +222,7 @@ async def test_a_node_works_while_the_server_is_away(cluster: Cluster) -> None:
     await cluster.until(lambda: dict(cluster.tree["cam-fbcb99"].slotOwners.values) == {"cam-fbcb99-0": "w2"})
 
 
-async def test_a_release_that_the_server_did_not_hear_is_told_later(cluster: Cluster) -> None:
+async def test_a_release_is_reported_when_the_server_is_connected_again(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("w1")
@@ -282,28 +284,26 @@ async def test_a_device_that_flaps_within_grace_changes_nothing(cluster: Cluster
     assert await agent.acquire_when_possible("w1") == first
 
 
-async def test_a_handler_that_breaks_off_is_not_a_device_that_vanished(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without any grace: a list without the device would make it vanish at once."""
+async def test_devices_of_a_failed_handler_have_not_vanished(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a grace period: the device would vanish immediately after a list without it."""
     monkeypatch.setattr("ankaios.devices.discovery_runner.FIRST_PAUSE", 0.01)
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure(offlineGraceSeconds=0, onDeviceLost=base.ON_DEVICE_LOST_RESTART)
     first = await agent.acquire_when_possible("w1")
     agent.handler.fail(HandlerLost("the stream is broken"))
-    await until(lambda: agent.handler.asked >= 3)
+    await until(lambda: agent.handler.calls >= 3)
     assert cluster.tree[FOO0].attributes.online
     assert await agent.acquire("w1") == first
     agent.handler.fail(None)
-    before = agent.handler.asked
-    await until(lambda: agent.handler.asked > before)
+    before = agent.handler.calls
+    await until(lambda: agent.handler.calls > before)
     assert (await agent.acquire("w1"), agent.restarted) == (first, [])
     agent.handler.show()
     await until(lambda: agent.restarted == ["w1"])
 
 
-async def test_a_device_that_stays_away_vanishes_when_its_grace_is_over(cluster: Cluster) -> None:
-    """By itself: nobody says anything more about it. It is shown as long as the workload holds it."""
+async def test_an_offline_device_vanishes_after_its_grace_period(cluster: Cluster) -> None:
+    """No further list is needed. It is shown as long as the workload claims it."""
     agent = await cluster.agent("node-a", False, "foo0")
     cluster.configure(offlineGraceSeconds=1, onDeviceLost=base.ON_DEVICE_LOST_RESTART)
     await agent.acquire_when_possible("w1")
@@ -316,7 +316,7 @@ async def test_a_device_that_stays_away_vanishes_when_its_grace_is_over(cluster:
     await cluster.until(lambda: not cluster.tree)
 
 
-async def test_claims_outlive_the_loss_of_all_devices_and_a_restart_of_the_agent_meanwhile(cluster: Cluster) -> None:
+async def test_claims_are_kept_while_all_devices_are_lost_and_the_agent_restarts(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure(offlineGraceSeconds=60)
     first = await agent.acquire_when_possible("w1")
@@ -331,8 +331,8 @@ async def test_claims_outlive_the_loss_of_all_devices_and_a_restart_of_the_agent
     assert await agent.acquire_when_possible("w1") == first
 
 
-async def test_a_slot_that_the_server_forgot_is_claimed_again(cluster: Cluster) -> None:
-    """The node was away for so long that the server gave up on it, but nobody took its slot."""
+async def test_a_slot_that_the_server_released_is_claimed_again(cluster: Cluster) -> None:
+    """The node was disconnected until the server released its slot; the slot is still free."""
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("w1")
@@ -345,8 +345,8 @@ async def test_a_slot_that_the_server_forgot_is_claimed_again(cluster: Cluster) 
     assert agent.restarted == []
 
 
-async def test_a_workload_whose_slot_went_back_to_the_older_claim_does_as_configured(cluster: Cluster) -> None:
-    """The first node was away for so long that its slot was granted again. The older claim wins."""
+async def test_a_workload_that_loses_its_slot_to_an_older_claim_does_as_configured(cluster: Cluster) -> None:
+    """The first node was disconnected until its slot was granted again. The older claim has priority."""
     agent = await cluster.agent("node-a", True, "foo0")
     other = await cluster.agent("node-b", True, "foo0")
     cluster.configure(onDeviceLost=base.ON_DEVICE_LOST_RESTART)
@@ -364,8 +364,8 @@ async def test_a_workload_whose_slot_went_back_to_the_older_claim_does_as_config
 
 
 @pytest.mark.parametrize("name", ["cam", FOO0])
-async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(cluster: Cluster, name: str) -> None:
-    """The older claim wins. The workload that had the slot meanwhile needs a new claim when it starts again."""
+async def test_a_slot_lost_to_another_claim_is_used_again_only_when_it_is_free(cluster: Cluster, name: str) -> None:
+    """The older claim has priority. The other workload needs a new claim when it starts again."""
     agent = await cluster.agent("node-a", True, "foo0")
     other = await cluster.agent("node-b", True, "foo0")
     cluster.configure()
@@ -385,8 +385,8 @@ async def test_a_slot_that_went_to_another_is_not_used_again_before_it_is_free(c
     assert list(cluster.tree[FOO0].slotOwners.values.values()) == ["w2"]
 
 
-async def test_a_device_that_returned_with_another_node_is_given_with_that_one(cluster: Cluster) -> None:
-    """A stick that is plugged in again gets a new number."""
+async def test_a_grant_has_the_new_node_of_a_device_that_returned(cluster: Cluster) -> None:
+    """A USB device that is plugged in again gets a new number."""
     agent = await cluster.agent("node-a", False)
     sticks = [DiscoveredDevice("usb1", {"NODE": path}, (), (DeviceNode(path, path),)) for path in ("/dev/1", "/dev/2")]
     cluster.configure(offlineGraceSeconds=60)
@@ -401,7 +401,7 @@ async def test_a_device_that_returned_with_another_node_is_given_with_that_one(c
     assert record.slots[0].instance.device.device_specs == grant.devices
 
 
-async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> None:
+async def test_a_server_that_does_not_answer_gets_one_request(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("probe")
@@ -410,11 +410,11 @@ async def test_a_server_that_does_not_answer_is_asked_once(cluster: Cluster) -> 
     agent.manager.allocator._send = sent.append
     agent.manager.allocator._answer_seconds = 0.01
     assert await agent.acquire("w1") == WaitingForDevices(NO_ANSWER, failed=True)
-    asked = [change for message in sent for change in message.slotRequest.changes if change.after]
-    assert len(asked) == 1
+    requested = [change for message in sent for change in message.slotRequest.changes if change.after]
+    assert len(requested) == 1
 
 
-async def test_handlers_can_register_as_soon_as_no_other_agent_serves_them(
+async def test_handlers_can_register_after_the_previous_agent_has_ended(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("ankaios.devices.device_manager.HANDLERS_PAUSE", 0.01)
@@ -440,7 +440,7 @@ def observe_sockets() -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-async def test_a_claim_of_an_own_device_opens_no_socket(cluster: Cluster, shared: bool) -> None:
+async def test_a_claim_of_a_discovered_device_opens_no_socket(cluster: Cluster, shared: bool) -> None:
     """The device is allocated in the ledger; sockets are for foreign plugins and kubelets."""
     agent = await cluster.agent("node-a", shared, "foo0")
     cluster.configure()
@@ -454,11 +454,11 @@ async def test_a_claim_of_an_own_device_opens_no_socket(cluster: Cluster, shared
     assert SOCKET_EVENTS == []
     assert [path.name for path in agent.manager.foreign.folder.iterdir()] == ["kubelet.sock"]
     with socket.socket(socket.AF_UNIX):
-        assert SOCKET_EVENTS == ["socket.__new__"]  # a socket would have been seen
+        assert SOCKET_EVENTS == ["socket.__new__"]  # a socket would have been recorded
 
 
-async def test_of_a_thousand_simultaneous_claims_each_slot_has_one_winner(cluster: Cluster) -> None:
-    """Two agents, one shared camera of capacity 1: whoever wins lets go, and the next one wins."""
+async def test_each_slot_is_granted_once_in_a_thousand_simultaneous_claims(cluster: Cluster) -> None:
+    """Two agents, one shared camera of capacity 1: each agent releases it after the grant."""
     agents = [await cluster.agent(name, True, "foo0") for name in ("node-a", "node-b")]
     cluster.configure()
     for agent in agents:

@@ -1,4 +1,4 @@
-"""Device plugins of others register with our device manager as they would with a kubelet."""
+"""Device plugins of other projects register with the device manager as with a kubelet."""
 
 import asyncio
 import socket
@@ -53,11 +53,11 @@ async def test_a_workload_gets_devices_of_a_foreign_plugin(agent: Agent) -> None
     await stopped(plugin)
 
 
-async def test_an_unhealthy_device_is_not_given(agent: Agent) -> None:
+async def test_an_unhealthy_device_is_not_granted(agent: Agent) -> None:
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 2)
     waiting = asyncio.create_task(agent.acquire_when_possible("w2", GPU, 1))
-    await asyncio.to_thread(plugin.tell, HEALTHY | {"g2": "Healthy"})
+    await asyncio.to_thread(plugin.report, HEALTHY | {"g2": "Healthy"})
     (grant,) = await waiting
     assert grant.envs["GPU"] == "g2"
     await stopped(plugin)
@@ -81,10 +81,10 @@ async def test_a_plugin_can_prepare_every_start(agent: Agent) -> None:
     await stopped(plugin)
 
 
-async def test_what_a_plugin_gave_is_used_for_every_start_of_the_same_workload(agent: Agent) -> None:
-    """As a kubelet does: Allocate for an admission, PreStartContainer before every start, whoever restarted meanwhile.
+async def test_the_grant_of_a_plugin_is_used_for_every_start_of_the_workload(agent: Agent) -> None:
+    """As a kubelet does: Allocate for an admission, PreStartContainer before every start, after a restart of any side.
 
-    That our own devices are asked anew for what they give does not matter to plugins of others.
+    Devices of the agent are read again before every start; plugins are not called for that.
     """
     agent.cluster.configure()
     plugin = await a_plugin(agent, pre_start=True)
@@ -117,10 +117,10 @@ async def test_what_a_plugin_gave_is_used_for_every_start_of_the_same_workload(a
     await stopped(plugin)
 
 
-async def test_a_workload_does_not_start_before_its_plugin_and_devices_are_back(agent: Agent) -> None:
+async def test_a_workload_starts_only_after_its_plugin_and_devices_are_available_again(agent: Agent) -> None:
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
-    await asyncio.to_thread(plugin.tell, HEALTHY | {"g0": "Unhealthy"})
+    await asyncio.to_thread(plugin.report, HEALTHY | {"g0": "Unhealthy"})
     gone = WaitingForDevices(f"waits for its devices of {GPU} to return")
     await until(lambda: not agent.manager.foreign.are_healthy(GPU, ["g0"]))
     assert await agent.acquire("w1", GPU, 1) == gone
@@ -135,13 +135,13 @@ async def test_a_workload_does_not_start_before_its_plugin_and_devices_are_back(
     await stopped(plugin)
 
 
-async def test_a_plugin_is_asked_for_its_preference_with_what_is_free(agent: Agent) -> None:
+async def test_a_request_for_the_preference_of_a_plugin_names_the_free_devices(agent: Agent) -> None:
     plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, HEALTHY)
     plugin.prefers = ["g1"]
     await asyncio.to_thread(plugin.start)
     await agent.acquire_when_possible("w1", GPU, 1)
     await agent.acquire_when_possible("w2", GPU, 1)
-    assert plugin.asked == [(["g0", "g1"], 1), (["g0"], 1)]
+    assert plugin.preference_requests == [(["g0", "g1"], 1), (["g0"], 1)]
     assert plugin.allocated == [["g1"], ["g0"]]
     await stopped(plugin)
 
@@ -149,13 +149,13 @@ async def test_a_plugin_is_asked_for_its_preference_with_what_is_free(agent: Age
 async def test_an_unhealthy_device_in_use_is_not_counted_against_the_healthy_ones(agent: Agent) -> None:
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
-    await asyncio.to_thread(plugin.tell, {"g0": "Unhealthy", "g1": "Healthy", "g2": "Healthy"})
+    await asyncio.to_thread(plugin.report, {"g0": "Unhealthy", "g1": "Healthy", "g2": "Healthy"})
     await until(lambda: agent.manager.foreign.are_healthy(GPU, ["g2"]))
     assert not isinstance(await agent.acquire("w2", GPU, 2), WaitingForDevices)
     await stopped(plugin)
 
 
-async def test_two_containers_do_not_count_on_the_same_device(agent: Agent) -> None:
+async def test_two_containers_do_not_get_the_same_device(agent: Agent) -> None:
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("first", GPU, 1)
     requests = [ResourceRequest(GPU, 1, "pod/a"), ResourceRequest(GPU, 1, "pod/b")]
@@ -164,7 +164,7 @@ async def test_two_containers_do_not_count_on_the_same_device(agent: Agent) -> N
     await stopped(plugin)
 
 
-async def test_what_no_runtime_could_use_is_not_taken_from_a_plugin(agent: Agent) -> None:
+async def test_a_grant_that_no_runtime_supports_is_rejected(agent: Agent) -> None:
     plugin = ForeignPlugin(agent.manager.foreign.folder, GPU, {"a\0b": "Healthy"})
     await asyncio.to_thread(plugin.start)
     await until(lambda: agent.manager.foreign.outage(GPU) is None)
@@ -176,8 +176,8 @@ async def test_what_no_runtime_could_use_is_not_taken_from_a_plugin(agent: Agent
     await stopped(plugin)
 
 
-async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) -> None:
-    """All or none, also across plugins of different people."""
+async def test_a_rejection_releases_all_devices_and_the_workload_can_retry(agent: Agent) -> None:
+    """All or none, also with several plugins."""
     agent.cluster.configure()
     await agent.acquire_when_possible("probe")
     agent.manager.release("probe")
@@ -197,7 +197,7 @@ async def test_a_refusal_gives_everything_back_and_is_not_the_end(agent: Agent) 
     await stopped(plugin)
 
 
-async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(short_path: Path) -> None:  # noqa: F811
+async def test_devices_of_a_plugin_that_ended_are_unhealthy_and_later_removed(short_path: Path) -> None:  # noqa: F811
     changed = asyncio.Event()
     foreign = ForeignDevices(short_path, lambda resource, registered: changed.set(), grace=0.3)
     ready = asyncio.Event()
@@ -236,7 +236,7 @@ async def test_devices_of_a_plugin_that_left_are_unhealthy_and_later_forgotten(s
         (GPU, "v1beta1", "missing.sock", "No such file"),
     ],
 )
-async def test_what_cannot_be_a_plugin_is_refused(
+async def test_an_invalid_registration_is_rejected(
     agent: Agent, resource: str, version: str, endpoint: str | None, why: str
 ) -> None:
     plugin = ForeignPlugin(agent.manager.foreign.folder, resource, HEALTHY)
@@ -247,7 +247,7 @@ async def test_what_cannot_be_a_plugin_is_refused(
 
 
 async def test_a_plugin_may_register_again_on_the_same_endpoint(agent: Agent) -> None:
-    """The newer connection serves; workloads keep their devices."""
+    """The newer connection is used; workloads keep their devices."""
     plugin = await a_plugin(agent)
     await agent.acquire_when_possible("w1", GPU, 1)
     await asyncio.to_thread(plugin.register, "v1beta1", plugin.endpoint)
@@ -257,7 +257,7 @@ async def test_a_plugin_may_register_again_on_the_same_endpoint(agent: Agent) ->
     await stopped(plugin)
 
 
-async def test_sockets_of_an_earlier_time_are_removed_and_other_files_stay(short_path: Path) -> None:  # noqa: F811
+async def test_stale_sockets_are_removed_and_other_files_are_kept(short_path: Path) -> None:  # noqa: F811
     stale = short_path / "old.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(stale))

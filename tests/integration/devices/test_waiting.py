@@ -1,4 +1,4 @@
-"""Who waits for devices is woken by what can matter to it, and by nothing else; what it is told is true."""
+"""A workload that waits for devices is woken only by changes that affect it, and reports the current reason."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -52,88 +52,90 @@ async def plugin(agent: Agent) -> AsyncIterator[ForeignPlugin]:
 
 
 async def settled(agent: Agent) -> None:
-    """Long enough for lists to travel over the sockets, and for what follows from them."""
+    """Long enough for lists to arrive over the sockets and to be handled."""
     for _ in range(20):
         await asyncio.sleep(0.01)
     agent.woken.clear()
 
 
-async def test_a_failed_try_wakes_neither_itself_nor_another_failed_one(agent: Agent, plugin: ForeignPlugin) -> None:
-    """Each try claims a camera and gives it back, which changes every list there is."""
+async def test_a_failed_attempt_wakes_no_failed_workload(agent: Agent, plugin: ForeignPlugin) -> None:
+    """Each attempt claims a camera and releases it, which changes every list."""
     await settled(agent)
     plugin.refuses = True
-    agent.wakes.clear()
+    agent.wake_ups.clear()
     assert await agent.manager.acquire("w1", BOTH) == REFUSED
     assert await agent.manager.acquire("w2", BOTH) == REFUSED
     await settled(agent)
-    assert agent.wakes == []
+    assert agent.wake_ups == []
 
 
-async def test_a_failed_try_is_repeated_in_time(agent: Agent, plugin: ForeignPlugin) -> None:
+async def test_a_failed_attempt_is_repeated_in_time(agent: Agent, plugin: ForeignPlugin) -> None:
     plugin.refuses = True
     assert await agent.manager.acquire("w1", BOTH) == REFUSED
-    agent.wakes.clear()
+    agent.wake_ups.clear()
     await agent.manager._retry_failed(0)
-    assert agent.wakes == ["w1"]
+    assert agent.wake_ups == ["w1"]
     plugin.refuses = False
     assert not isinstance(await agent.manager.acquire("w1", BOTH), WaitingForDevices)
 
 
-async def test_a_failed_try_is_repeated_when_the_plugin_came_anew(agent: Agent, plugin: ForeignPlugin) -> None:
+async def test_a_failed_attempt_is_repeated_when_the_plugin_registers_again(
+    agent: Agent, plugin: ForeignPlugin
+) -> None:
     plugin.refuses = True
     assert await agent.manager.acquire("w1", BOTH) == REFUSED
     await settled(agent)
-    agent.wakes.clear()
+    agent.wake_ups.clear()
     again = ForeignPlugin(agent.manager.foreign.folder, GPU, {"g0": "Healthy"})
     again.endpoint = "again.sock"
     await asyncio.to_thread(again.start)
-    await until(lambda: agent.wakes == ["w1"])
+    await until(lambda: agent.wake_ups == ["w1"])
     assert not isinstance(await agent.manager.acquire("w1", BOTH), WaitingForDevices)
     await asyncio.to_thread(again.stop)
 
 
-async def test_who_was_refused_because_of_a_try_that_failed_is_woken(agent: Agent, plugin: ForeignPlugin) -> None:
+async def test_a_workload_denied_because_of_a_failed_attempt_is_woken(agent: Agent, plugin: ForeignPlugin) -> None:
     plugin.delay = 0.3
     plugin.refuses = True
     trying = asyncio.create_task(agent.manager.acquire("w1", BOTH))
     await until(lambda: bool(agent.holds("w1")))
     assert await agent.acquire("w2") == WaitingForDevices("waits for 1 x akri.sh/cam, 1 visible, 0 free")
     assert await agent.acquire("w3", GPU) == WaitingForDevices(f"waits for 1 x {GPU}, 1 visible, 0 free")
-    agent.wakes.clear()
+    agent.wake_ups.clear()
     assert await trying == REFUSED
-    await until(lambda: set(agent.wakes) == {"w2", "w3"})
+    await until(lambda: set(agent.wake_ups) == {"w2", "w3"})
     assert not isinstance(await agent.acquire("w2"), WaitingForDevices)
 
 
-async def test_a_change_wakes_only_those_who_wait_for_it(agent: Agent, cluster: Cluster) -> None:
+async def test_a_change_wakes_only_workloads_that_wait_for_it(agent: Agent, cluster: Cluster) -> None:
     cluster.configure("mic")
     await agent.acquire_when_possible("other", "mic")
     await agent.acquire_when_possible("first")
-    assert isinstance(await agent.acquire("wants-cam"), WaitingForDevices)
-    assert isinstance(await agent.acquire("wants-mic", "mic"), WaitingForDevices)
-    assert isinstance(await agent.acquire("wants-gpu", GPU), WaitingForDevices)
+    assert isinstance(await agent.acquire("needs-cam"), WaitingForDevices)
+    assert isinstance(await agent.acquire("needs-mic", "mic"), WaitingForDevices)
+    assert isinstance(await agent.acquire("needs-gpu", GPU), WaitingForDevices)
     await settled(agent)
-    agent.wakes.clear()
+    agent.wake_ups.clear()
     agent.manager.handle(grpc.DeviceUpdate())
     agent.manager.release("first")
     await settled(agent)
-    assert agent.wakes == ["wants-cam"]
+    assert agent.wake_ups == ["needs-cam"]
 
 
-async def test_a_claim_on_a_shared_device_does_not_wait_for_a_server_that_is_away(cluster: Cluster) -> None:
-    """It is told at once, also if it asked already, and goes on by itself when the server is back."""
+async def test_a_claim_on_a_shared_device_does_not_wait_for_a_disconnected_server(cluster: Cluster) -> None:
+    """It fails immediately, also during a request, and is repeated when the server is connected again."""
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure(capacity=2)
     await agent.acquire_when_possible("probe")
-    agent.connected = False  # nothing arrives any more, but nobody has noticed yet
-    asking = asyncio.create_task(agent.acquire("w1"))
+    agent.connected = False  # nothing arrives any more, but the loss is not detected yet
+    request = asyncio.create_task(agent.acquire("w1"))
     await until(lambda: bool(agent.holds("w1")))
     agent.disconnect()
     async with asyncio.timeout(1):
-        for answer in (await asking, await agent.acquire("w2")):
+        for answer in (await request, await agent.acquire("w2")):
             assert answer == WaitingForDevices(f"waits for akri.sh/cam: {NOT_CONNECTED}")
-        greedy = WaitingForDevices(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
-        assert await agent.acquire("w3", quantity=2) == greedy
+        too_few = WaitingForDevices(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
+        assert await agent.acquire("w3", quantity=2) == too_few
     waiting = asyncio.create_task(agent.acquire_when_possible("w1"))
     await asyncio.sleep(0)
     agent.connect()
@@ -141,18 +143,18 @@ async def test_a_claim_on_a_shared_device_does_not_wait_for_a_server_that_is_awa
     assert agent.holds("w1")
 
 
-async def test_who_waits_hears_that_the_server_went_and_came(cluster: Cluster) -> None:
+async def test_a_waiting_workload_is_woken_when_the_server_disconnects_and_connects(cluster: Cluster) -> None:
     agent = await cluster.agent("node-a", True, "foo0")
     cluster.configure()
     await agent.acquire_when_possible("w1")
     lacks = "waits for 1 x akri.sh/cam, 1 visible, 0 free"
     assert await agent.acquire("w2") == WaitingForDevices(lacks)
-    agent.wakes.clear()
+    agent.wake_ups.clear()
     agent.disconnect()
-    await until(lambda: agent.wakes == ["w2"])
+    await until(lambda: agent.wake_ups == ["w2"])
     assert await agent.acquire("w2") == WaitingForDevices(f"{lacks}; {NOT_CONNECTED}")
-    agent.manager.connected()  # a server that says nothing yet
-    await until(lambda: agent.wakes == ["w2", "w2"])
+    agent.manager.connected()  # a server that sends nothing yet
+    await until(lambda: agent.wake_ups == ["w2", "w2"])
     assert await agent.acquire("w2") == WaitingForDevices(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_RECEIVED}")
     agent.disconnect()
     agent.connect()
@@ -160,8 +162,8 @@ async def test_who_waits_hears_that_the_server_went_and_came(cluster: Cluster) -
     assert await agent.acquire("w2") == WaitingForDevices(lacks)
 
 
-async def test_who_waits_is_told_why_nothing_is_discovered(agent: Agent, cluster: Cluster) -> None:
-    """A mistake in a changed configuration: devices go as if they were unplugged, and return when it is repaired."""
+async def test_a_waiting_workload_reports_why_nothing_is_discovered(agent: Agent, cluster: Cluster) -> None:
+    """After a mistake in a configuration devices vanish as if unplugged; they return after the correction."""
     cluster.configure(offlineGraceSeconds=60)
     await agent.acquire_when_possible("w1")
     before = agent.holds("w1")

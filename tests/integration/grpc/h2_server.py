@@ -1,4 +1,4 @@
-"""A server below gRPC, in a thread: it accepts one call and then does what a script says, valid or not.
+"""A server below gRPC, in a thread: it accepts one call and then follows a script, which may violate the protocol.
 
 It uses `h2` directly, without the code under test.
 """
@@ -15,7 +15,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, Event, RequestReceived
 
-PATIENCE = 10.0
+TIME_LIMIT = 10.0
 
 
 class H2Server:
@@ -55,14 +55,14 @@ class H2Server:
     def flush(self) -> None:
         self.socket.sendall(self.h2.data_to_send())
 
-    def read_until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    def read_until(self, condition: Callable[[], bool], seconds: float = TIME_LIMIT) -> None:
         end = time.monotonic() + seconds
         while not condition() and time.monotonic() < end:
             self.read()
 
-    def stay_silent(self) -> None:
-        """Until the test is over; the kernel still takes every byte."""
-        self._over.wait(PATIENCE)
+    def send_nothing(self) -> None:
+        """Until the end of the test; the kernel still receives every byte."""
+        self._over.wait(TIME_LIMIT)
 
     def leave(self) -> None:
         """Close our side, but read what the client still sends, because unread data would reset the socket."""
@@ -95,7 +95,7 @@ def h2_server(script: Callable[[H2Server], None]) -> Iterator[int]:
     def serve() -> None:
         with contextlib.suppress(OSError):
             connected, _ = listener.accept()
-            connected.settimeout(PATIENCE)
+            connected.settimeout(TIME_LIMIT)
             with connected:
                 server = H2Server(connected, over)
                 try:
@@ -114,5 +114,5 @@ def h2_server(script: Callable[[H2Server], None]) -> Iterator[int]:
         finally:
             over.set()
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(PATIENCE)
+            thread.join(TIME_LIMIT)
     assert not faults, faults

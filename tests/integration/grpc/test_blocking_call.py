@@ -14,7 +14,7 @@ from ankaios.grpc import blocking_call
 from ankaios.grpc.blocking_call import BlockingCall, WaitInterrupted
 from ankaios.grpc.keepalive import Keepalive
 from ankaios.grpc.wire_format import length_prefixed, request_headers
-from tests.integration.grpc.h2_server import PATIENCE, H2Server
+from tests.integration.grpc.h2_server import TIME_LIMIT, H2Server
 
 HELLO = length_prefixed(b"hello")
 
@@ -25,7 +25,7 @@ class Pair:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        theirs.settimeout(PATIENCE)
+        theirs.settimeout(TIME_LIMIT)
         self.socket = ours
         self.call = BlockingCall(ours, Keepalive(1000.0, 1000.0), None)
         self.server = H2Server(theirs, threading.Event())
@@ -34,7 +34,7 @@ class Pair:
         self.server.socket.sendall(b"".join(frame.serialize() for frame in frames))
 
     def step(self) -> None:
-        self.call.step(time.monotonic() + PATIENCE)
+        self.call.step(time.monotonic() + TIME_LIMIT)
 
     def open(self) -> bool:
         return self.call.open(request_headers("/x", secure=False, authority="a"), b"hello", 0)
@@ -73,7 +73,7 @@ def test_a_server_that_accepts_no_stream_before_we_open_one_is_the_reason(pair: 
     assert str(pair.call.reason).startswith("the peer does not accept more calls")
 
 
-def test_a_window_that_is_closed_before_the_hello_is_awaited(pair: Pair) -> None:
+def test_the_hello_waits_until_the_window_is_open(pair: Pair) -> None:
     pair.send_frames(settings_frame(SettingCodes.INITIAL_WINDOW_SIZE, 3))
     pair.step()
     pair.open()
@@ -83,7 +83,7 @@ def test_a_window_that_is_closed_before_the_hello_is_awaited(pair: Pair) -> None
     assert pair.server.received == HELLO + length_prefixed(b"")
 
 
-def test_hello_and_first_message_leave_in_one_write(pair: Pair) -> None:
+def test_hello_and_first_message_are_sent_in_one_write(pair: Pair) -> None:
     pair.open()
     pair.call.send(b"first")
     pair.server.read()
@@ -102,7 +102,7 @@ def test_after_an_interrupt_in_the_middle_of_a_message_nothing_follows(pair: Pai
         pair.server.read()
 
 
-def test_a_server_that_stops_reading_is_noticed_also_at_the_end_of_a_message(
+def test_a_server_that_stops_reading_is_detected_also_at_the_end_of_a_message(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking_call, "_STALL_LIMIT", 0.1)
@@ -147,7 +147,7 @@ def test_a_slow_server_is_accepted(pair: Pair, monkeypatch: pytest.MonkeyPatch) 
     assert now > 40.0
 
 
-def test_a_server_that_would_take_everything_at_once_gets_it_in_parts_without_a_pause(pair: Pair) -> None:
+def test_a_server_with_a_large_window_receives_parts_without_a_pause(pair: Pair) -> None:
     server = pair.server
     server.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1, SettingCodes.MAX_FRAME_SIZE: 2**24 - 1})
     server.h2.increment_flow_control_window(2**31 - 65_536)
@@ -159,7 +159,7 @@ def test_a_server_that_would_take_everything_at_once_gets_it_in_parts_without_a_
     reader.start()
     pair.call.send(bytes(20_000_000))
     assert pair.call.reason is None
-    reader.join(PATIENCE)
+    reader.join(TIME_LIMIT)
     assert len(server.received) == size
 
 
@@ -180,11 +180,11 @@ def test_while_a_reader_is_slow_the_server_gets_its_responses(pair: Pair) -> Non
             received += pair.server.socket.recv(1000)
         assert waiting.is_alive()
         os.read(reader, 1_000_000)
-        waiting.join(PATIENCE)
+        waiting.join(TIME_LIMIT)
         assert not waiting.is_alive()
     finally:
         os.close(reader)
-        waiting.join(PATIENCE)
+        waiting.join(TIME_LIMIT)
         os.close(writer)
 
 

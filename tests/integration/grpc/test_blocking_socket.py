@@ -11,7 +11,7 @@ from ankaios.grpc import blocking_socket
 from ankaios.grpc.blocking_socket import connected_socket
 from ankaios.grpc.wire_format import ConnectionBroken
 
-PATIENCE = 10.0
+TIME_LIMIT = 10.0
 
 
 def at(port: int) -> tuple[int, int, int, str, tuple[str, int]]:
@@ -54,7 +54,7 @@ def mute_port() -> Iterator[int]:
 
 
 def test_a_connection_works_and_does_not_block(listener: socket.socket, listening_port: int) -> None:
-    connected = connected_socket("127.0.0.1", listening_port, PATIENCE)
+    connected = connected_socket("127.0.0.1", listening_port, TIME_LIMIT)
     accepted, _ = listener.accept()
     with accepted:
         with pytest.raises(BlockingIOError):
@@ -68,7 +68,7 @@ def test_the_second_address_is_tried_if_the_first_refuses(
     monkeypatch: pytest.MonkeyPatch, free_port: int, listening_port: int
 ) -> None:
     found_at(monkeypatch, free_port, listening_port)
-    connected = connected_socket("twofold", 1, PATIENCE)
+    connected = connected_socket("twofold", 1, TIME_LIMIT)
     assert connected.getpeername() == ("127.0.0.1", listening_port)
     connected.close()
 
@@ -82,25 +82,25 @@ def test_an_address_without_answer_leaves_time_for_the_others(
     connected.close()
 
 
-def test_every_reason_is_told_once(monkeypatch: pytest.MonkeyPatch, free_port: int, mute_port: int) -> None:
+def test_every_reason_is_reported_once(monkeypatch: pytest.MonkeyPatch, free_port: int, mute_port: int) -> None:
     found_at(monkeypatch, free_port, free_port, mute_port)
     with pytest.raises(ConnectionBroken) as failure:
         connected_socket("threefold", 1, 0.3)
     assert str(failure.value) == "Connection refused, no response within 0.3 s"
 
 
-def test_an_unknown_name_is_told() -> None:
+def test_an_unknown_name_is_reported() -> None:
     with pytest.raises(ConnectionBroken, match=r"^cannot find host 'no\.such\.host\.invalid': "):
-        connected_socket("no.such.host.invalid", 1, PATIENCE)
+        connected_socket("no.such.host.invalid", 1, TIME_LIMIT)
 
 
-def test_a_known_name_and_one_in_another_script_are_looked_up(listening_port: int) -> None:
-    connected_socket("localhost", listening_port, PATIENCE).close()
+def test_ascii_names_and_international_names_are_looked_up(listening_port: int) -> None:
+    connected_socket("localhost", listening_port, TIME_LIMIT).close()
     with pytest.raises(ConnectionBroken, match=r"^cannot find host 'grün\.invalid': "):
-        connected_socket("grün.invalid", listening_port, PATIENCE)
+        connected_socket("grün.invalid", listening_port, TIME_LIMIT)
 
 
-def test_a_lookup_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lookup_ends_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(_name: bytes, _port: int, _family: int, _kind: int, _protocol: int = 0, flags: int = 0) -> None:
         if flags & socket.AI_NUMERICHOST:
             raise socket.gaierror(socket.EAI_NONAME, "not a number")

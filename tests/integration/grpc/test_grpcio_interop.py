@@ -24,7 +24,7 @@ from ankaios.grpc.tls import TlsSession, client_context
 from ankaios.grpc.wire_format import CallFailed, ConnectionBroken, Status
 from tests.support.certificates import Authority
 
-PATIENCE = 10.0
+TIME_LIMIT = 10.0
 SERVICE = "test.Texts"
 BIG = 5_000_000
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -102,7 +102,7 @@ async def grpcio_server(
 
 @asynccontextmanager
 async def channel_to_grpcio() -> AsyncIterator[tuple[Texts, GrpcChannel]]:
-    async with asyncio.timeout(3 * PATIENCE), grpcio_server("127.0.0.1:0") as (service, port):
+    async with asyncio.timeout(3 * TIME_LIMIT), grpcio_server("127.0.0.1:0") as (service, port):
         channel = GrpcChannel(TcpAddress("127.0.0.1", port))
         try:
             yield service, channel
@@ -111,7 +111,7 @@ async def channel_to_grpcio() -> AsyncIterator[tuple[Texts, GrpcChannel]]:
 
 
 async def upper(channel: GrpcChannel, value: str, **options: Any) -> str:
-    response = await channel.unary(path_of("Upper"), text(value), StringValue, time_limit=PATIENCE, **options)
+    response = await channel.unary(path_of("Upper"), text(value), StringValue, time_limit=TIME_LIMIT, **options)
     return response.value
 
 
@@ -143,14 +143,14 @@ async def test_the_status_of_the_server_is_raised() -> None:
             await upper(channel, "fail")
         assert (failure.value.status, failure.value.text) == (Status.NOT_FOUND, "no 'ä' here")
         with pytest.raises(CallFailed) as failure:
-            await channel.unary(path_of("Other"), text(""), StringValue, time_limit=PATIENCE)
+            await channel.unary(path_of("Other"), text(""), StringValue, time_limit=TIME_LIMIT)
         assert failure.value.status is Status.UNIMPLEMENTED
         assert await upper(channel, "still") == "STILL"
 
 
 async def test_a_deadline_is_sent_and_ends_the_call() -> None:
     async with channel_to_grpcio() as (service, channel):
-        assert await upper(channel, "time") == f"{PATIENCE:.0f}"
+        assert await upper(channel, "time") == f"{TIME_LIMIT:.0f}"
         with pytest.raises(CallFailed) as failure:
             await channel.unary(path_of("Upper"), text("wait"), StringValue, time_limit=0.2)
         assert failure.value.status is Status.DEADLINE_EXCEEDED
@@ -197,7 +197,7 @@ async def test_a_call_after_the_server_was_restarted_connects_again(tmp_path: Pa
     address = str(tmp_path / "s")
     channel = GrpcChannel(UnixAddress(address))
     for _ in range(2):
-        async with asyncio.timeout(PATIENCE), grpcio_server(f"unix:{address}"):
+        async with asyncio.timeout(TIME_LIMIT), grpcio_server(f"unix:{address}"):
             while True:
                 try:
                     assert await upper(channel, "x") == "X"
@@ -210,7 +210,7 @@ async def test_a_call_after_the_server_was_restarted_connects_again(tmp_path: Pa
 
 
 async def test_a_closed_channel_makes_no_connection(tmp_path: Path) -> None:
-    async with asyncio.timeout(PATIENCE), grpcio_server(f"unix:{tmp_path}/s"):
+    async with asyncio.timeout(TIME_LIMIT), grpcio_server(f"unix:{tmp_path}/s"):
         channel = GrpcChannel(UnixAddress(f"{tmp_path}/s"))
         channel.close()
         with pytest.raises(ConnectionBroken, match="the channel was closed"):
@@ -225,7 +225,7 @@ async def test_tls_with_client_certificates(tmp_path: Path, algorithm: str) -> N
     credentials = grpc.ssl_server_credentials(
         [(server.key.text.encode(), server.crt.text.encode())], server.ca.text.encode(), require_client_auth=True
     )
-    async with asyncio.timeout(PATIENCE), grpcio_server("127.0.0.1:0", credentials) as (_, port):
+    async with asyncio.timeout(TIME_LIMIT), grpcio_server("127.0.0.1:0", credentials) as (_, port):
         channel = GrpcChannel(
             TcpAddress("127.0.0.1", port), tls=lambda: TlsSession(client_context(client), server_name="localhost")
         )
@@ -252,7 +252,7 @@ async def our_server(path: Path) -> AsyncIterator[tuple[asyncio.Event, grpc.aio.
             for number in range(int(request.value)):
                 yield text(str(number))
             if request.value == "3":
-                await asyncio.sleep(PATIENCE)
+                await asyncio.sleep(TIME_LIMIT)
         finally:
             ended.set()
 
@@ -278,7 +278,7 @@ async def our_server(path: Path) -> AsyncIterator[tuple[asyncio.Event, grpc.aio.
         bound.bind(str(path))
         server.listen_on(bound)
         try:
-            async with asyncio.timeout(PATIENCE), grpc.aio.insecure_channel(f"unix:{path}", UNLIMITED) as channel:
+            async with asyncio.timeout(TIME_LIMIT), grpc.aio.insecure_channel(f"unix:{path}", UNLIMITED) as channel:
                 yield ended, channel
         finally:
             await server.close()

@@ -1,4 +1,4 @@
-"""A client below gRPC: opens a stream over real HTTP/2 and writes whatever bytes a test needs."""
+"""A client below gRPC: opens a stream over real HTTP/2 and writes any bytes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -9,12 +9,12 @@ from ankaios.grpc.async_call import AsyncCall
 from ankaios.grpc.async_connection import AsyncConnection
 from ankaios.grpc.wire_format import length_prefixed, request_headers
 from ankaios.middleware.methods import Method
-from tests.integration.middleware.support import CALM, PATIENCE, Running
+from tests.integration.middleware.support import LONG_KEEPALIVE, TIME_LIMIT, Running
 
 
 @asynccontextmanager
 async def raw_connection(running: Running) -> AsyncIterator[AsyncConnection]:
-    connection = AsyncConnection(AsyncCall, keepalive=CALM, setup_timeout=PATIENCE)
+    connection = AsyncConnection(AsyncCall, keepalive=LONG_KEEPALIVE, setup_timeout=TIME_LIMIT)
     await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", running.server.port)
     try:
         yield connection
@@ -34,7 +34,7 @@ async def raw_call(running: Running, method: Method, hello: ToServer) -> AsyncIt
     """A call whose hello was accepted."""
     async with raw_connection(running) as connection:
         call = opened(connection, method, hello)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             while call.headers is None:
                 await call._wait_for_change()
         yield call
@@ -42,7 +42,7 @@ async def raw_call(running: Running, method: Method, hello: ToServer) -> AsyncIt
 
 async def final_headers_of(call: AsyncCall) -> Mapping[str, str]:
     """The trailers, after everything else was received and ignored."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIME_LIMIT):
         while not call.peer_ended:
             call.request_more()
             await call._wait_for_change()

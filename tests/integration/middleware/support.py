@@ -16,20 +16,20 @@ from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 
-PATIENCE = 30.0
-CALM = Keepalive(5.0, 5.0)  # for tests that are not about silence, on machines that are busy
+TIME_LIMIT = 30.0
+LONG_KEEPALIVE = Keepalive(5.0, 5.0)  # for tests of other topics, on busy machines
 
 
 @dataclass
 class Running:
-    """A server that listens, the channel it fills, and the URL to reach it."""
+    """A listening server, its channel, and its URL."""
 
     server: MiddlewareServer
     channel: ToServerChannel
     url: str
 
     async def next(self) -> ToServerMessage:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             return await self.channel.receive()
 
     def client(
@@ -51,7 +51,7 @@ async def running_server(
     requires_roles: bool = False,
 ) -> AsyncIterator[Running]:
     channel: ToServerChannel = Channel(capacity)
-    server = MiddlewareServer(channel, pem, limits or Limits(keepalive=CALM), requires_roles=requires_roles)
+    server = MiddlewareServer(channel, pem, limits or Limits(keepalive=LONG_KEEPALIVE), requires_roles=requires_roles)
     await server.start("127.0.0.1", 0)
     scheme = "https" if pem else "http"
     try:
@@ -104,7 +104,7 @@ def a_greeting() -> FromServer:
 
 
 async def received(connection: ServerConnection) -> FromServer:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIME_LIMIT):
         return await connection.receive()
 
 

@@ -26,9 +26,9 @@ from ankaios.middleware.connecting import (
 )
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
-from tests.integration.grpc.h2_server import PATIENCE, H2Server, h2_server
+from tests.integration.grpc.h2_server import TIME_LIMIT, H2Server, h2_server
 from tests.integration.middleware.support import (
-    CALM,
+    LONG_KEEPALIVE,
     Running,
     a_commander_hello,
     a_greeting,
@@ -42,18 +42,18 @@ from tests.support.certificates import Authority
 
 
 def settings_of(running: Running, **changes: Any) -> ConnectionSettings:
-    calm = ConnectionSettings(running.url, keepalive=Keepalive(5.0, 5.0))
-    return calm._replace(**changes)
+    settings = ConnectionSettings(running.url, keepalive=Keepalive(5.0, 5.0))
+    return settings._replace(**changes)
 
 
 def cli(settings: ConnectionSettings, hello: ToServer | None = None) -> BlockingConnection:
     return connect_blocking(settings, Method.CLI, hello or a_commander_hello())
 
 
-def asked(settings: ConnectionSettings, request_id: str = "id") -> FromServer | None:
+def request(settings: ConnectionSettings, request_id: str = "id") -> FromServer | None:
     with cli(settings) as connection:
         connection.send(a_request(request_id))
-        return connection.receive(PATIENCE)
+        return connection.receive(TIME_LIMIT)
 
 
 def large(size: int) -> FromServer:
@@ -71,32 +71,32 @@ def scripted(script: Callable[[H2Server], None]) -> Iterator[ConnectionSettings]
 
 async def test_a_request_is_answered() -> None:
     async with running_server() as running, answering(running):
-        answer = await asyncio.to_thread(asked, settings_of(running))
+        answer = await asyncio.to_thread(request, settings_of(running))
     assert answer is not None
     assert answer.response.requestId == "id"
 
 
-async def test_requests_may_leave_back_to_back_and_are_answered_in_order() -> None:
-    def talk(settings: ConnectionSettings) -> list[str]:
+async def test_requests_may_be_sent_without_waiting_and_are_answered_in_order() -> None:
+    def exchange(settings: ConnectionSettings) -> list[str]:
         with cli(settings) as connection:
             for number in range(100):
                 connection.send(a_request(str(number)))
-            answers = [connection.receive(PATIENCE) for _ in range(100)]
+            answers = [connection.receive(TIME_LIMIT) for _ in range(100)]
         return [answer.response.requestId for answer in answers if answer]
 
     async with running_server() as running, answering(running):
-        answered = await asyncio.to_thread(talk, settings_of(running))
+        answered = await asyncio.to_thread(exchange, settings_of(running))
     assert answered == [str(number) for number in range(100)]
 
 
-async def test_the_server_is_notified_of_the_end_at_once() -> None:
+async def test_the_server_is_notified_of_the_end_immediately() -> None:
     async with running_server() as running:
-        asking = asyncio.create_task(asyncio.to_thread(asked, settings_of(running)))
+        waiting = asyncio.create_task(asyncio.to_thread(request, settings_of(running)))
         message = await running.next()
         assert isinstance(message, FromClient)
         running.server.dispatch(Respond(an_answer(message.request.requestId)))
         assert await running.next() == ClientGone(message.connection)
-        await asking
+        await waiting
 
 
 async def test_a_goodbye_is_answered_by_the_end_of_the_stream() -> None:
@@ -104,16 +104,16 @@ async def test_a_goodbye_is_answered_by_the_end_of_the_stream() -> None:
         with cli(settings) as connection:
             connection.send(ToServer(goodbye=Goodbye()))
             with pytest.raises(ConnectionLost) as lost:
-                connection.receive(PATIENCE)
+                connection.receive(TIME_LIMIT)
         return str(lost.value)
 
     async with running_server() as running:
         assert await asyncio.to_thread(leave, settings_of(running)) == "the server ended the connection"
 
 
-async def test_a_large_request_passes_as_fast_as_the_server_takes_it() -> None:
+async def test_a_large_request_is_sent_as_fast_as_the_server_reads_it() -> None:
     async with running_server() as running:
-        sending = asyncio.create_task(asyncio.to_thread(asked, settings_of(running), "x" * 20_000_000))
+        sending = asyncio.create_task(asyncio.to_thread(request, settings_of(running), "x" * 20_000_000))
         message = await running.next()
         assert isinstance(message, FromClient)
         assert len(message.request.requestId) > 20_000_000
@@ -131,10 +131,10 @@ def test_a_large_answer_passes(size: int) -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings) as connection:
-        answer = connection.receive(PATIENCE)
+        answer = connection.receive(TIME_LIMIT)
         assert answer is not None
         assert len(answer.response.error.message) == size
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
 
 
 # Acceptance and rejection
@@ -147,14 +147,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 async def refusal(running: Running, **changes: Any) -> str:
     with pytest.raises(CannotConnect) as failure:
-        await asyncio.to_thread(asked, settings_of(running, **changes))
+        await asyncio.to_thread(request, settings_of(running, **changes))
     assert str(failure.value) == f"Could not connect to Ankaios server on '{running.url}'."
     return failure.value.reason
 
 
 async def test_requests_are_answered_over_mutual_tls(authority: Authority) -> None:
     async with running_server(authority.server()) as running, answering(running):
-        answer = await asyncio.to_thread(asked, settings_of(running, pem=authority.cli()), "x" * 1_000_000)
+        answer = await asyncio.to_thread(request, settings_of(running, pem=authority.cli()), "x" * 1_000_000)
     assert answer is not None
     assert len(answer.response.requestId) == 1_000_000
 
@@ -178,7 +178,7 @@ async def test_a_client_certificate_of_another_authority_is_refused(authority: A
     assert reason == f"the server rejected the certificate '{foreign.crt.origin}': unknown ca"
 
 
-async def test_a_server_without_tls_is_noticed(authority: Authority) -> None:
+async def test_a_server_without_tls_is_detected(authority: Authority) -> None:
     async with running_server() as running:
         running.url = running.url.replace("http:", "https:")
         assert await refusal(running, pem=authority.cli()) == "the server does not use TLS"
@@ -194,7 +194,7 @@ async def test_a_server_that_sends_nothing_may_use_tls(authority: Authority) -> 
 async def test_another_version_is_refused() -> None:
     async with running_server() as running:
         with pytest.raises(VersionRefused) as failure, cli(settings_of(running), a_commander_hello("2.0.0")) as refused:
-            await asyncio.to_thread(refused.receive, PATIENCE)
+            await asyncio.to_thread(refused.receive, TIME_LIMIT)
     assert failure.value.text == "Unsupported protocol version '2.0.0'. Currently supported '1'"
 
 
@@ -212,7 +212,7 @@ async def test_a_rejection_is_reported_also_while_sending() -> None:
 async def test_a_wrong_hello_and_a_wrong_certificate_are_refused(authority: Authority) -> None:
     def come_in(settings: ConnectionSettings, method: Method, hello: ToServer) -> None:
         with connect_blocking(settings, method, hello) as connection:
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
 
     async with running_server(authority.server()) as running:
         settings = settings_of(running, pem=authority.agent("agent_B"))
@@ -223,7 +223,7 @@ async def test_a_wrong_hello_and_a_wrong_certificate_are_refused(authority: Auth
     assert failure.value.reason == "the server rejected the call: No CommanderHello received. (INVALID_ARGUMENT)"
 
 
-def speaking_something_else(peer: H2Server) -> None:
+def sending_another_protocol(peer: H2Server) -> None:
     peer.socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
@@ -231,35 +231,35 @@ def hanging_up(peer: H2Server) -> None:
     peer.read_until(lambda: bool(peer.call))
 
 
-@pytest.mark.parametrize("script", [speaking_something_else, hanging_up])
+@pytest.mark.parametrize("script", [sending_another_protocol, hanging_up])
 def test_a_server_that_does_not_accept_the_call_is_no_connection(script: Callable[[H2Server], None]) -> None:
     with scripted(script) as settings, cli(settings) as connection, pytest.raises(CannotConnect) as failure:
-        connection.receive(PATIENCE)
+        connection.receive(TIME_LIMIT)
     assert failure.value.reason
 
 
 def test_a_server_that_never_responds_is_reported_in_time() -> None:
-    with scripted(H2Server.stay_silent) as settings:
-        impatient = settings._replace(connect_timeout=0.3)
-        with cli(impatient) as connection, pytest.raises(CannotConnect) as failure:
-            connection.receive(PATIENCE)
+    with scripted(H2Server.send_nothing) as settings:
+        short_settings = settings._replace(connect_timeout=0.3)
+        with cli(short_settings) as connection, pytest.raises(CannotConnect) as failure:
+            connection.receive(TIME_LIMIT)
     assert failure.value.reason == "no response within 0.3 s"
 
 
 def test_a_time_limit_and_an_interrupt_also_end_the_wait_for_a_server_that_never_responds() -> None:
-    told, teller = os.pipe()
-    with scripted(H2Server.stay_silent) as settings, cli(settings) as connection:
+    read_end, write_end = os.pipe()
+    with scripted(H2Server.send_nothing) as settings, cli(settings) as connection:
         assert connection.receive(0.05) is None
-        connection.watch(told)
-        os.write(teller, b"!")
+        connection.watch(read_end)
+        os.write(write_end, b"!")
         with pytest.raises(WaitInterrupted):
             connection.receive(None)
-    os.close(told)
-    os.close(teller)
+    os.close(read_end)
+    os.close(write_end)
 
 
 def test_a_tls_handshake_without_response_ends_in_time(authority: Authority) -> None:
-    with scripted(H2Server.stay_silent) as settings:
+    with scripted(H2Server.send_nothing) as settings:
         secure = settings._replace(url=settings.url.replace("http:", "https:"), pem=authority.cli())
         with pytest.raises(CannotConnect) as failure:
             cli(secure._replace(connect_timeout=0.3))
@@ -272,7 +272,7 @@ def test_a_tls_handshake_without_response_ends_in_time(authority: Authority) -> 
 def lost(script: Callable[[H2Server], None], **changes: Any) -> str:
     """Why there are no more messages after the first."""
     with scripted(script) as settings, cli(settings._replace(**changes)) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
             connection.receive(None)
         with pytest.raises(ConnectionLost):
@@ -310,9 +310,9 @@ def test_messages_that_arrived_before_the_end_are_returned() -> None:
             peer.send_message(large(number))
 
     with scripted(script) as settings, cli(settings) as connection:
-        sizes = [len(message.response.error.message) for _ in range(3) if (message := connection.receive(PATIENCE))]
+        sizes = [len(message.response.error.message) for _ in range(3) if (message := connection.receive(TIME_LIMIT))]
         with pytest.raises(ConnectionLost):
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
     assert sizes == [0, 1, 2]
 
 
@@ -350,10 +350,10 @@ def test_a_server_that_violates_http2_is_disconnected() -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         connection.send(a_request("x" * 50))
         with pytest.raises(ConnectionLost, match=r"^HTTP/2 protocol error: "):
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
 
 
 def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
@@ -363,16 +363,16 @@ def test_a_message_that_is_too_large_is_refused_by_its_prefix() -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings._replace(max_message_size=10_000)) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         with pytest.raises(ConnectionLost) as failure:
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
     assert str(failure.value) == "a message of 10001 bytes exceeds the limit of 10000 bytes (RESOURCE_EXHAUSTED)"
 
 
 async def test_the_sender_of_a_message_that_is_too_large_gets_the_reason() -> None:
-    async with running_server(limits=Limits(max_message_size=10_000, keepalive=CALM)) as running:
+    async with running_server(limits=Limits(max_message_size=10_000, keepalive=LONG_KEEPALIVE)) as running:
         with pytest.raises(ConnectionLost, match=r"a message of 50.* bytes exceeds the limit of 10000 bytes"):
-            await asyncio.to_thread(asked, settings_of(running), "x" * 50_000)
+            await asyncio.to_thread(request, settings_of(running), "x" * 50_000)
 
 
 def test_a_message_that_cannot_be_decoded_is_reported() -> None:
@@ -382,9 +382,9 @@ def test_a_message_that_cannot_be_decoded_is_reported() -> None:
         peer.read_until(lambda: False)
 
     with scripted(script) as settings, cli(settings) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         with pytest.raises(ConnectionLost, match="cannot decode a FromServer message"):
-            connection.receive(PATIENCE)
+            connection.receive(TIME_LIMIT)
 
 
 def test_a_server_that_floods_the_connection_is_disconnected() -> None:
@@ -398,40 +398,40 @@ def test_a_server_that_floods_the_connection_is_disconnected() -> None:
     assert lost(script) == "HTTP/2 protocol error: more than 1000 frames without data in a second"
 
 
-# Silence
+# Peers that do not respond
 
 
-def test_a_silent_server_is_noticed_while_waiting_for_ever() -> None:
+def test_a_server_that_does_not_respond_is_detected_while_waiting_without_limit() -> None:
     def script(peer: H2Server) -> None:
         greeting(peer)
-        peer.stay_silent()
+        peer.send_nothing()
 
     assert lost(script, keepalive=Keepalive(0.2, 0.3)) == "the peer does not respond"
 
 
-def test_a_silent_server_is_noticed_while_data_waits_to_be_sent() -> None:
-    with scripted(H2Server.stay_silent) as settings:
+def test_a_server_that_does_not_respond_is_detected_while_data_waits_to_be_sent() -> None:
+    with scripted(H2Server.send_nothing) as settings:
         quick = settings._replace(keepalive=Keepalive(0.2, 0.3))
         with cli(quick) as connection, pytest.raises(CannotConnect) as failure:
             connection.send(a_request("x" * 20_000_000))
     assert "the peer does not respond" in failure.value.reason
 
 
-def test_a_quiet_connection_stays_even_if_the_client_was_busy() -> None:
+def test_an_idle_connection_is_kept_even_if_the_client_was_busy() -> None:
     def script(peer: H2Server) -> None:
         peer.accept()
         peer.read_until(lambda: len(peer.received) > 50)
         peer.send_message(a_greeting())
         peer.read_until(lambda: False)
 
-    with scripted(script) as calm:
-        settings = calm._replace(keepalive=Keepalive(0.3, 1.5))
+    with scripted(script) as defaults:
+        settings = defaults._replace(keepalive=Keepalive(0.3, 1.5))
         with cli(settings) as connection:
-            assert connection.receive(0.6) is None  # by now the server was asked for a sign
-            time.sleep(1.8)  # longer than a dead server would get, but its sign has arrived
+            assert connection.receive(0.6) is None  # meanwhile a ping was sent
+            time.sleep(1.8)  # longer than the limit, but the response has arrived
             assert connection.receive(1.0) is None
             connection.send(a_request("x" * 50))
-            assert connection.receive(PATIENCE) == a_greeting()
+            assert connection.receive(TIME_LIMIT) == a_greeting()
 
 
 # Time limits and wake-ups
@@ -449,18 +449,18 @@ def test_a_time_limit_and_an_interrupt_lose_nothing_of_a_partial_message() -> No
         peer.send(message[500:])
         peer.read_until(lambda: False)
 
-    told, teller = os.pipe()
+    read_end, write_end = os.pipe()
     with scripted(script) as settings, cli(settings) as connection:
-        assert connection.receive(PATIENCE) == a_greeting()
+        assert connection.receive(TIME_LIMIT) == a_greeting()
         assert connection.receive(0.05) is None
         connection.send(a_request("x" * 50))
         assert connection.receive(0.05) is None
-        connection.watch(told)
-        os.write(teller, b"!")
+        connection.watch(read_end)
+        os.write(write_end, b"!")
         with pytest.raises(WaitInterrupted):
             connection.receive(None)
         connection.watch(None)
         connection.send(a_request("x" * 100))
-        assert connection.receive(PATIENCE) == large(1000)
-    os.close(told)
-    os.close(teller)
+        assert connection.receive(TIME_LIMIT) == large(1000)
+    os.close(read_end)
+    os.close(write_end)

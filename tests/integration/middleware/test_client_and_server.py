@@ -39,7 +39,7 @@ from ankaios.middleware.connecting import (
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.support import (
-    PATIENCE,
+    TIME_LIMIT,
     Running,
     a_commander_hello,
     a_greeting,
@@ -60,8 +60,8 @@ async def admitted(running: Running) -> str:
     return message.connection
 
 
-async def test_an_agent_says_hello_and_is_greeted() -> None:
-    """Hello, greeting and states all go through the middleware, over gRPC.
+async def test_an_agent_sends_its_hello_and_receives_the_server_hello() -> None:
+    """Hellos and states are sent through the middleware, over gRPC.
 
     [itest->swdd~communication-to-from-server-middleware~1]
     [itest->swdd~server-default-communication-grpc~1]
@@ -74,7 +74,7 @@ async def test_an_agent_says_hello_and_is_greeted() -> None:
         assert await received(agent) == a_greeting()
 
 
-async def test_a_request_of_a_cli_is_answered_with_its_own_id() -> None:
+async def test_a_request_of_a_cli_is_answered_with_its_id() -> None:
     async with running_server() as running, running.client() as cli:
         await cli.send(a_request("id@with@signs"))
         message = await running.next()
@@ -85,13 +85,13 @@ async def test_a_request_of_a_cli_is_answered_with_its_own_id() -> None:
         assert await received(cli) == FromServer(response=an_answer("id@with@signs"))
 
 
-async def test_a_commander_has_its_own_method_and_prefix() -> None:
+async def test_a_commander_has_a_separate_method_and_prefix() -> None:
     async with running_server() as running, running.client(Method.COMMAND) as commander:
         await commander.send(a_request())
         assert (await admitted(running)).startswith("commander-conn-")
 
 
-async def test_a_request_of_a_workload_comes_back_to_its_agent() -> None:
+async def test_a_response_to_a_workload_is_sent_to_its_agent() -> None:
     async with running_server() as running, running.agent("agent_A") as agent:
         await running.next()
         await agent.send(a_request("web@id"))
@@ -102,7 +102,7 @@ async def test_a_request_of_a_workload_comes_back_to_its_agent() -> None:
         assert await received(agent) == FromServer(response=an_answer("web@id"))
 
 
-async def test_our_server_gets_device_reports() -> None:
+async def test_device_reports_are_sent_to_a_server_of_this_project() -> None:
     report = ToServer(deviceReport=DeviceReport(complete=True))
     async with running_server() as running, running.agent("agent_A") as agent:
         await running.next()
@@ -262,7 +262,7 @@ async def test_of_many_connections_of_one_agent_exactly_one_is_accepted() -> Non
                     accepted.set()
 
         comers = [asyncio.create_task(come_and_stay()) for _ in range(20)]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await accepted.wait()
         assert isinstance(await running.next(), FromAgent)
         assert len(running.channel) == 0
@@ -358,7 +358,7 @@ async def test_bad_urls_are_refused(url: str) -> None:
     assert str(failure.value).startswith("Wrong server address format: '")
 
 
-def test_without_certificates_there_is_no_https() -> None:
+def test_https_is_rejected_without_certificates() -> None:
     assert effective_url("https://https:1/https:", None) == "http://http:1/http:"
 
 
@@ -420,11 +420,11 @@ async def test_ipv6_addresses_work_in_urls() -> None:
     await server.close()
 
 
-async def test_an_agent_that_is_dropped_is_told_why_and_can_come_back() -> None:
+async def test_a_disconnected_agent_receives_the_reason_and_can_connect_again() -> None:
     async with running_server() as running:
         async with running.agent("agent_A") as connection:
             assert isinstance(await running.next(), FromAgent)
-            running.server.drop_agent("nobody", "unknown agents are no matter")
+            running.server.drop_agent("missing", "unknown agents are ignored")
             running.server.drop_agent("agent_A", "a bug")
             with pytest.raises(ConnectionLost, match="a bug"):
                 await received(connection)

@@ -23,7 +23,7 @@ from ankaios.middleware.connecting import (
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits
 from tests.integration.middleware.support import (
-    PATIENCE,
+    TIME_LIMIT,
     Running,
     a_commander_hello,
     a_greeting,
@@ -44,19 +44,19 @@ def call(channel: grpc.aio.Channel, method: Method) -> Any:
     make = channel.stream_stream(
         method.value, request_serializer=ToServer.SerializeToString, response_deserializer=FromServer.FromString
     )
-    return make(timeout=PATIENCE)
+    return make(timeout=TIME_LIMIT)
 
 
 def channel_to(running: Running) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"127.0.0.1:{running.server.port}", options=UNLIMITED)
 
 
-async def test_a_grpcio_agent_gets_headers_at_once_and_exchanges_messages() -> None:
-    """The headers come before any message: the original client sends nothing until they are there."""
+async def test_a_grpcio_agent_gets_headers_immediately_and_exchanges_messages() -> None:
+    """The headers come before any message: the original client sends nothing before it received them."""
     async with running_server() as running, channel_to(running) as channel:
         stream = call(channel, Method.AGENT)
         await stream.write(an_agent_hello("agent_A"))
-        await asyncio.wait_for(stream.initial_metadata(), PATIENCE)
+        await asyncio.wait_for(stream.initial_metadata(), TIME_LIMIT)
         assert await running.next() == FromAgent("agent_A", an_agent_hello("agent_A"))
         running.server.dispatch(ToAgent("agent_A", a_greeting()))
         assert await stream.read() == a_greeting()
@@ -65,7 +65,7 @@ async def test_a_grpcio_agent_gets_headers_at_once_and_exchanges_messages() -> N
 
 
 @pytest.mark.parametrize("method", [Method.CLI, Method.COMMAND])
-async def test_a_grpcio_client_says_goodbye_and_its_call_ends_with_ok(method: Method) -> None:
+async def test_a_grpcio_client_sends_goodbye_and_its_call_ends_with_ok(method: Method) -> None:
     async with running_server() as running, channel_to(running) as channel:
         stream = call(channel, method)
         await stream.write(a_commander_hello())
@@ -108,7 +108,7 @@ async def test_a_grpcio_client_reads_the_status_of_a_refusal(
 
 async def test_an_unknown_method_is_unimplemented() -> None:
     async with running_server() as running, channel_to(running) as channel:
-        stream = channel.stream_stream("/grpc_api.Other/Thing")(timeout=PATIENCE)
+        stream = channel.stream_stream("/grpc_api.Other/Thing")(timeout=TIME_LIMIT)
         await stream.done_writing()
         assert await stream.code() is grpc.StatusCode.UNIMPLEMENTED
 
@@ -160,10 +160,10 @@ Behaviour = Callable[[AsyncIterator[ToServer], grpc.aio.ServicerContext[Any, Any
 
 
 class GrpcioServer:
-    """A server of Eclipse Ankaios, played by grpcio."""
+    """A server of Eclipse Ankaios, simulated with grpcio."""
 
     def __init__(self, behaviour: Behaviour) -> None:
-        # grpcio regards frequent pings as abuse unless told otherwise; the original does not mind.
+        # grpcio rejects frequent pings by default; the original accepts them.
         self._server = grpc.aio.server(options=[*UNLIMITED, ("grpc.http2.min_ping_interval_without_data_ms", 10)])
         handler = grpc.stream_stream_rpc_method_handler(
             behaviour, request_deserializer=ToServer.FromString, response_serializer=FromServer.SerializeToString
@@ -190,7 +190,7 @@ async def echo(requests: AsyncIterator[ToServer], context: Any) -> AsyncIterator
         yield FromServer(response=an_answer(message.request.requestId))
 
 
-async def test_our_client_exchanges_messages_with_a_grpcio_server() -> None:
+async def test_the_client_exchanges_messages_with_a_grpcio_server() -> None:
     async with GrpcioServer(echo) as settings, connect(settings, Method.CLI, a_commander_hello()) as cli:
         await assert_served(cli, "small")
         await assert_served(cli, "x" * BIG)
@@ -203,23 +203,23 @@ async def test_our_client_exchanges_messages_with_a_grpcio_server() -> None:
 
 async def test_a_server_without_device_support_gets_no_device_messages() -> None:
     """To a server of Eclipse Ankaios it would be a message without content, at which it ends the stream."""
-    heard = []
+    messages = []
 
     async def listen(requests: AsyncIterator[ToServer], context: Any) -> AsyncIterator[FromServer]:
         await anext(requests)
         await context.send_initial_metadata(())
         async for message in requests:
-            heard.append(message)
+            messages.append(message)
             yield FromServer(response=an_answer(message.request.requestId))
 
     async with GrpcioServer(listen) as settings, connect(settings, Method.AGENT, an_agent_hello()) as agent:
         await agent.send(ToServer(deviceReport=DeviceReport(complete=True)))
         await agent.send(ToServer(slotRequest=SlotRequest(requestId="1")))
         await assert_served(agent)
-    assert [message.WhichOneof("ToServerEnum") for message in heard] == ["request"]
+    assert [message.WhichOneof("ToServerEnum") for message in messages] == ["request"]
 
 
-async def test_our_client_reads_the_status_of_a_grpcio_server() -> None:
+async def test_the_client_reads_the_status_of_a_grpcio_server() -> None:
     codes = {
         grpc.StatusCode.FAILED_PRECONDITION: VersionRefused,
         grpc.StatusCode.UNAUTHENTICATED: AccessRefused,

@@ -54,7 +54,7 @@ def frames() -> st.SearchStrategy[bytes]:
 
 
 class Watched:
-    """Collects what must not happen: errors in the log and exceptions that reach the loop."""
+    """Collects errors in the log and exceptions that reach the loop, which must not occur."""
 
     def __init__(self) -> None:
         self.complaints: list[str] = []
@@ -64,7 +64,7 @@ class Watched:
 
 
 @asynccontextmanager
-async def undisturbed(
+async def serving_without_errors(
     caplog: pytest.LogCaptureFixture, server: PemMaterial | None = None, client: PemMaterial | None = None
 ) -> AsyncIterator[Running]:
     """A server that keeps serving its client during and after the body, without a single error."""
@@ -98,23 +98,27 @@ async def throw(running: Running, data: bytes) -> None:
 @given(data=st.binary(max_size=2000))
 @example(data=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 @example(data=PREFACE)
-async def test_random_bytes(caplog: pytest.LogCaptureFixture, data: bytes) -> None:
-    async with undisturbed(caplog) as running:
+async def test_random_bytes_affect_nothing(caplog: pytest.LogCaptureFixture, data: bytes) -> None:
+    async with serving_without_errors(caplog) as running:
         await throw(running, data)
 
 
 @FEW
 @given(data=st.lists(frames(), max_size=20))
-async def test_random_frames_after_a_good_beginning(caplog: pytest.LogCaptureFixture, data: list[bytes]) -> None:
-    async with undisturbed(caplog) as running:
+async def test_random_frames_after_a_valid_preface_affect_nothing(
+    caplog: pytest.LogCaptureFixture, data: list[bytes]
+) -> None:
+    async with serving_without_errors(caplog) as running:
         await throw(running, PREFACE + SETTINGS + b"".join(data))
 
 
 @FEW
 @given(data=st.lists(st.one_of(frames(), st.binary(max_size=50)), min_size=1, max_size=10))
-async def test_random_frames_on_an_open_call(caplog: pytest.LogCaptureFixture, data: list[bytes]) -> None:
-    """A well-made call with hello, then nonsense for its stream and others."""
-    async with undisturbed(caplog) as running, raw_connection(running) as connection:
+async def test_random_frames_on_an_open_call_affect_nothing(
+    caplog: pytest.LogCaptureFixture, data: list[bytes]
+) -> None:
+    """A well-made call with hello, then invalid frames for its stream and others."""
+    async with serving_without_errors(caplog) as running, raw_connection(running) as connection:
         opened(connection, Method.AGENT, an_agent_hello())
         connection.flush()
         for part in data:
@@ -126,11 +130,11 @@ async def test_random_frames_on_an_open_call(caplog: pytest.LogCaptureFixture, d
 
 @FEW
 @given(hello=st.one_of(st.just(None), st.binary(max_size=40)), parts=st.lists(st.binary(max_size=300), max_size=10))
-async def test_random_payloads_in_good_frames(
+async def test_random_payloads_in_valid_frames_affect_nothing(
     caplog: pytest.LogCaptureFixture, hello: bytes | None, parts: list[bytes]
 ) -> None:
     good = a_commander_hello().SerializeToString()
-    async with undisturbed(caplog) as running, raw_connection(running) as connection:
+    async with serving_without_errors(caplog) as running, raw_connection(running) as connection:
         call = opened(connection, Method.CLI)
         call.write(length_prefixed(good if hello is None else hello))
         for part in parts:
@@ -159,8 +163,10 @@ def messages() -> st.SearchStrategy[bytes]:
 
 @FEW
 @given(parts=st.lists(messages(), min_size=1, max_size=30))
-async def test_damaged_messages_of_an_agent(caplog: pytest.LogCaptureFixture, parts: list[bytes]) -> None:
-    async with undisturbed(caplog) as running, raw_connection(running) as connection:
+async def test_damaged_messages_of_an_agent_affect_nothing(
+    caplog: pytest.LogCaptureFixture, parts: list[bytes]
+) -> None:
+    async with serving_without_errors(caplog) as running, raw_connection(running) as connection:
         call = opened(connection, Method.AGENT, an_agent_hello("agent_A"))
         for part in parts:
             call.write(length_prefixed(part))
@@ -178,22 +184,22 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> tuple[PemMaterial, Pem
 @given(data=st.binary(max_size=500))
 @example(data=b"\x16\x03\x01")
 @example(data=PREFACE + SETTINGS)
-async def test_random_bytes_instead_of_tls(
+async def test_random_bytes_instead_of_tls_affect_nothing(
     caplog: pytest.LogCaptureFixture, material: tuple[PemMaterial, PemMaterial], data: bytes
 ) -> None:
     server, client = material
-    async with undisturbed(caplog, server, client) as running:
+    async with serving_without_errors(caplog, server, client) as running:
         await throw(running, data)
 
 
 @settings(FEW, max_examples=30)
 @given(data=st.binary(min_size=1, max_size=500))
-async def test_random_bytes_inside_tls(
+async def test_random_bytes_inside_tls_affect_nothing(
     caplog: pytest.LogCaptureFixture, material: tuple[PemMaterial, PemMaterial], data: bytes
 ) -> None:
     server, client = material
     context = client_context(client)
-    async with undisturbed(caplog, server, client) as running:
+    async with serving_without_errors(caplog, server, client) as running:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", running.server.port, ssl=context, server_hostname="ank-server"
         )

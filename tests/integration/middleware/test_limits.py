@@ -1,4 +1,4 @@
-"""No client can make the server store more than its limits, nor keep it from serving others."""
+"""No client can make the server store more than its limits, nor prevent it from serving others."""
 
 import asyncio
 import errno
@@ -35,8 +35,8 @@ from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.raw import final_headers_of, opened, raw_call, raw_connection
 from tests.integration.middleware.support import (
-    CALM,
-    PATIENCE,
+    LONG_KEEPALIVE,
+    TIME_LIMIT,
     Running,
     a_commander_hello,
     a_request,
@@ -47,7 +47,7 @@ from tests.integration.middleware.support import (
     running_server,
 )
 
-SMALL = Limits(max_message_size=10_000, max_queued_bytes=3_000_000, max_queued_messages=1_000, keepalive=CALM)
+SMALL = Limits(max_message_size=10_000, max_queued_bytes=3_000_000, max_queued_messages=1_000, keepalive=LONG_KEEPALIVE)
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -139,7 +139,7 @@ async def test_a_huge_length_costs_no_memory() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 
-async def test_a_hello_has_a_smaller_limit() -> None:
+async def test_a_hello_has_a_smaller_size_limit() -> None:
     async with running_server() as running:
         with pytest.raises(CannotConnect) as failure:
             async with running.client(hello=a_commander_hello("1" * 2_000_000)):
@@ -149,7 +149,7 @@ async def test_a_hello_has_a_smaller_limit() -> None:
 
 async def test_a_call_without_hello_ends_in_time() -> None:
     async with (
-        running_server(limits=Limits(hello_timeout=0.2, keepalive=CALM)) as running,
+        running_server(limits=Limits(hello_timeout=0.2, keepalive=LONG_KEEPALIVE)) as running,
         raw_connection(running) as connection,
     ):
         stream = opened(connection, Method.AGENT)
@@ -186,7 +186,7 @@ async def test_a_stream_that_ends_in_a_message_is_refused_and_cleaned_up(size: i
         assert trailers["grpc-message"] == "the stream ended in the middle of a message"
 
 
-async def test_a_full_channel_holds_back_senders_without_loss() -> None:
+async def test_senders_wait_for_a_full_channel_without_loss() -> None:
     """No messages are taken for a while: the senders wait, and all messages arrive later."""
     async with running_server(capacity=1) as running, running.agent("agent_A") as agent:
         sending = asyncio.create_task(_send(agent.send, 3_000))
@@ -245,7 +245,7 @@ async def test_a_flood_of_pings_ends_the_connection() -> None:
 
 
 async def test_a_peer_with_a_huge_window_and_huge_frames_gets_everything_as_fast_as_it_reads() -> None:
-    """Here the socket is what is full, not the window."""
+    """The socket buffer is full here, not the window."""
     client = H2Connection()
     client.initiate_connection()
     client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1, SettingCodes.MAX_FRAME_SIZE: 2**24 - 1})
@@ -270,7 +270,7 @@ async def test_a_peer_with_a_huge_window_and_huge_frames_gets_everything_as_fast
         writer.close()
 
 
-async def test_closing_while_connections_of_one_agent_wait_for_each_other_is_no_fault(
+async def test_closing_during_the_replacement_of_a_connection_is_no_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with AsyncExitStack() as stack, running_server(capacity=1) as running:
@@ -362,7 +362,7 @@ async def test_calls_end_when_the_channel_is_closed() -> None:
 
 async def test_unfinished_messages_of_one_connection_have_a_limit_in_total() -> None:
     """Each of them may become a valid message, but together they are larger than any message may be."""
-    limits = Limits(max_message_size=1_000_000, keepalive=CALM)
+    limits = Limits(max_message_size=1_000_000, keepalive=LONG_KEEPALIVE)
     async with (
         running_server(limits=limits) as running,
         answering(running),
@@ -372,7 +372,7 @@ async def test_unfinished_messages_of_one_connection_have_a_limit_in_total() -> 
         streams = [opened(connection, Method.CLI, a_commander_hello()) for _ in range(50)]
         for stream in streams:
             stream.write(struct.pack(">BI", 0, 1_000_000) + bytes(200_000))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await connection.closed.wait()
         assert "too many bytes of unfinished or unread messages" in (connection.reason or "")
         await assert_served(other)
@@ -404,18 +404,18 @@ async def test_messages_of_a_connection_that_ended_are_not_processed_any_more() 
 
 
 async def test_connections_that_send_nothing_are_ended_and_others_are_served() -> None:
-    limits = Limits(setup_timeout=0.3, keepalive=CALM)
+    limits = Limits(setup_timeout=0.3, keepalive=LONG_KEEPALIVE)
     async with running_server(limits=limits) as running, answering(running), running.client() as other:
-        silent = [await asyncio.open_connection("127.0.0.1", running.server.port) for _ in range(50)]
+        idle = [await asyncio.open_connection("127.0.0.1", running.server.port) for _ in range(50)]
         async with asyncio.timeout(10):
-            for reader, writer in silent:
+            for reader, writer in idle:
                 assert await reader.read() == b""
                 writer.close()
         await assert_served(other)
 
 
 async def test_a_connection_without_calls_is_ended() -> None:
-    limits = Limits(setup_timeout=0.3, hello_timeout=0.1, keepalive=CALM)
+    limits = Limits(setup_timeout=0.3, hello_timeout=0.1, keepalive=LONG_KEEPALIVE)
     async with running_server(limits=limits) as running, raw_connection(running) as connection:
         stream = opened(connection, Method.CLI)
         assert (await final_headers_of(stream))["grpc-message"] == "No hello in time."
@@ -440,9 +440,9 @@ async def test_connections_that_are_not_set_up_are_limited_for_each_address(
 ) -> None:
     monkeypatch.setattr("ankaios.middleware.server.own_connection_limits", lambda: ConnectionLimits(8, 4, 2, 2))
     async with running_server() as running:
-        silent = [await asyncio.open_connection("127.0.0.1", running.server.port) for _ in range(40)]
+        idle = [await asyncio.open_connection("127.0.0.1", running.server.port) for _ in range(40)]
         for _ in range(50):
-            rejected = [reader for reader, _ in silent if reader.at_eof()]
+            rejected = [reader for reader, _ in idle if reader.at_eof()]
             if len(rejected) == 36:
                 break
             await asyncio.sleep(0.05)
@@ -453,7 +453,7 @@ async def test_connections_that_are_not_set_up_are_limited_for_each_address(
         other[1].write(PREFACE + b"\0\0\0\4\0\0\0\0\0")
         async with asyncio.timeout(10):
             assert await other[0].read(9)
-        for _, writer in (*silent, other):
+        for _, writer in (*idle, other):
             writer.close()
 
 
@@ -474,7 +474,7 @@ async def test_without_descriptors_accepting_pauses_and_continues_later(caplog: 
 
         listener._socket = WithoutDescriptors()  # type: ignore[assignment]
         connecting = asyncio.create_task(_use_once(running))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await has_tried.wait()
         assert not connecting.done()
         listener._socket = real
@@ -490,7 +490,7 @@ async def _use_once(running: Running) -> None:
 
 
 async def test_a_burst_of_connections_that_waited_for_the_server_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in the backlog together when the server is ready, more than one address may have in set-up."""
+    """They are in the backlog together when the server is ready, more than the limit for one address."""
     monkeypatch.setattr("ankaios.middleware.server.own_connection_limits", lambda: connection_limits(1024))
     count = 100
     async with AsyncExitStack() as stack:
@@ -504,7 +504,7 @@ async def test_a_burst_of_connections_that_waited_for_the_server_is_served(monke
 
         opening = [asyncio.create_task(open_one()) for _ in range(count)]
         await asyncio.sleep(0.3)
-        server = MiddlewareServer(Channel(count), None, Limits(keepalive=CALM))
+        server = MiddlewareServer(Channel(count), None, Limits(keepalive=LONG_KEEPALIVE))
         stack.push_async_callback(server.close)
         server.listen_on(early)
         results = await asyncio.gather(*opening, return_exceptions=True)

@@ -92,7 +92,7 @@ async def test_a_request_has_the_user_and_the_name_of_the_certificate(
             assert isinstance(await running.next(), ClientGone)
 
 
-async def test_the_server_is_known_by_its_certificate_not_by_its_host(authority: Authority) -> None:
+async def test_the_server_is_identified_by_its_certificate_and_not_by_its_host(authority: Authority) -> None:
     """It is reached as 127.0.0.1, which its certificate does not mention."""
     async with running_server(authority.server("ank-server")) as running, running.client(pem=authority.cli()):
         pass
@@ -171,7 +171,7 @@ async def test_a_client_with_tls_notices_a_server_without(authority: Authority) 
         assert await refusal(running, authority.cli()) == "the server does not use TLS"
 
 
-async def test_an_http_url_means_plain_text_even_with_certificates(
+async def test_an_http_url_uses_plain_text_even_with_certificates(
     authority: Authority, server_pem: PemMaterial
 ) -> None:
     async with running_server(server_pem) as running:

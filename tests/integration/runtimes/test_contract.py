@@ -1,4 +1,4 @@
-"""What an agent relies on in every runtime, whichever it is.
+"""The behaviour that an agent requires of every runtime.
 
 [itest->swdd~podman-workload-sends-workload-state~1]
 """
@@ -68,7 +68,7 @@ async def test_a_created_workload_runs_until_it_is_deleted(subject: Subject, con
 
 
 @pytest.mark.parametrize(("script", "code"), [(EXITS_0, 0), (EXITS_3, 3)])
-async def test_the_end_of_a_workload_is_told_with_its_exit_code(
+async def test_the_end_of_a_workload_is_reported_with_its_exit_code(
     subject: Subject, connector: RuntimeConnector, script: str, code: int
 ) -> None:
     spec = subject.spec("job", script)
@@ -79,22 +79,22 @@ async def test_the_end_of_a_workload_is_told_with_its_exit_code(
     await subject.let_end(workload, code)
     await log.until(exited(code))
     checker.stop()
-    async with asyncio.timeout(LIMIT):  # a runtime may need a moment to tidy up
+    async with asyncio.timeout(LIMIT):  # a runtime may need a moment to clean up
         while [each.state for each in await connector.existing_workloads(AGENT)] != [exited(code)]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-async def test_existing_workloads_are_those_of_the_asking_agent(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_existing_workloads_are_those_of_the_calling_agent(subject: Subject, connector: RuntimeConnector) -> None:
     mine, other = subject.spec("web", LONG), subject.spec("web", LONG, agent="other_A")
     workload = await connector.create_workload(mine, Extras())
     await connector.create_workload(other, Extras())
     (existing,) = await connector.existing_workloads(AGENT)
     assert (existing.instance_name, existing.state) == (mine.instance_name, RUNNING_OK)
     assert existing.id == (workload if subject.can_reuse else None)
-    assert await connector.existing_workloads("A") == []  # a name that only ends the same way
+    assert await connector.existing_workloads("A") == []  # a name with the same ending
 
 
-async def test_deleting_what_is_gone_is_fine(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_deleting_a_missing_workload_succeeds(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
     await connector.delete_workload(workload)
@@ -103,23 +103,23 @@ async def test_deleting_what_is_gone_is_fine(subject: Subject, connector: Runtim
     assert await connector.workload_id(unknown) is None
 
 
-async def test_a_stopped_checker_tells_nothing_any_more(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_a_stopped_checker_reports_nothing(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("job", EXITS_0)
     workload = await connector.create_workload(spec, Extras())
-    silent, log = StateLog(), StateLog()
-    stopped = connector.start_checker(spec, workload, silent)
+    stopped_log, log = StateLog(), StateLog()
+    stopped = connector.start_checker(spec, workload, stopped_log)
     checker = connector.start_checker(spec, workload, log)
     await log.first()
     stopped.stop()
-    told = list(silent.states)
+    reported = list(stopped_log.states)
     await subject.let_end(workload, 0)
     await log.until(SUCCEEDED_OK)
     checker.stop()
     stopped.stop()
-    assert silent.states == told
+    assert stopped_log.states == reported
 
 
-async def test_a_closed_connector_tells_nothing_any_more(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_a_closed_connector_reports_nothing(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
@@ -151,7 +151,7 @@ async def test_an_ended_workload_runs_again_under_the_same_id(subject: Subject, 
     assert second.states == [RUNNING_OK, SUCCEEDED_OK]
 
 
-async def test_a_restarted_agent_finds_and_watches_what_runs(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_a_restarted_agent_watches_running_workloads(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("job", waits_for_end(subject, 3))
     workload = await connector.create_workload(spec, Extras())
     await connector.close()
@@ -168,7 +168,7 @@ async def test_a_restarted_agent_finds_and_watches_what_runs(subject: Subject, c
     await restarted.close()
 
 
-async def test_an_exit_while_no_agent_is_there_is_known_later(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_an_exit_without_an_agent_is_reported_later(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("job", "exit 3")
     workload = await connector.create_workload(spec, Extras())
     await subject.let_end(workload, 3)
@@ -181,7 +181,7 @@ async def test_an_exit_while_no_agent_is_there_is_known_later(subject: Subject, 
     await restarted.close()
 
 
-async def test_a_workload_removed_by_hand_is_noticed(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_a_workload_removed_by_hand_is_reported(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("web", LONG)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
@@ -196,7 +196,7 @@ def _gone(subject: Subject) -> ExecutionState:
     return FAILED_LOST if subject.loses else KUBE_UNKNOWN
 
 
-async def test_logs_hold_all_that_was_printed(subject: Subject, connector: RuntimeConnector) -> None:
+async def test_logs_contain_the_complete_output(subject: Subject, connector: RuntimeConnector) -> None:
     spec = subject.spec("job", EXITS_0)
     workload = await connector.create_workload(spec, Extras())
     log = StateLog()
@@ -236,10 +236,10 @@ async def test_closing_followed_logs_ends_the_collection(subject: Subject, conne
 
 @pytest.mark.parametrize("subject", [name for name in SUBJECTS if name != "fake"], indirect=True)
 @pytest.mark.parametrize("config", ["[", "- a list", "image: 1\ncommand: 1\nmanifest: 1", ""])
-async def test_a_configuration_that_makes_no_sense_is_refused_for_good(
+async def test_an_invalid_configuration_is_rejected_without_retry(
     subject: Subject, connector: RuntimeConnector, config: str
 ) -> None:
-    """The fake runtime takes any."""
+    """The fake runtime accepts any configuration."""
     spec = replace(subject.spec("web", LONG), runtime_config=config)
     with pytest.raises(Unsupported):
         await connector.create_workload(spec, Extras())

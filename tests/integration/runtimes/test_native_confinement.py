@@ -1,4 +1,4 @@
-"""Native workloads and what they may not do: leave processes behind, use more than they may, run twice.
+"""Limits of native workloads: they leave no processes behind, exceed no limit, and never run twice.
 
 Processes and cgroups are real. Needs: root rights, and cgroups that can be made.
 """
@@ -25,7 +25,7 @@ from tests.support.waiting import until
 FOUND = hierarchies_of_this_machine()
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root rights")
 needs_cgroups = pytest.mark.skipif(not FOUND, reason="needs cgroups that can be made")
-# It leaves its session, its parent and its standard output.
+# It has another session and parent, and no standard output.
 RUNAWAY = "setsid sh -c 'echo $$ > {folder}/runaway; exec sleep 1000' > /dev/null 2>&1 &"
 
 
@@ -174,7 +174,7 @@ async def test_a_workload_has_no_other_privileges(tmp_path: Path, more: str, exp
     await clean_up(runtime)
 
 
-# Stops the keeper after it has made the process and before it has noted it.
+# Stops the keeper after it has started the process and before it has recorded it.
 FROZEN_SHIM = SHIM.replace(
     "sys.exit(",
     "import os; real = s.write_file; s.write_file = lambda name, data: "
@@ -183,10 +183,10 @@ FROZEN_SHIM = SHIM.replace(
 
 
 @pytest.mark.parametrize("reuses", [True, False])
-async def test_a_keeper_that_is_frozen_in_the_middle_of_a_start_never_leads_to_two_processes(
+async def test_a_keeper_that_is_frozen_during_a_start_never_causes_two_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reuses: bool
 ) -> None:
-    """The agent ends in the middle of a start, its successor starts it again, and then the first start goes on."""
+    """The agent ends in the middle of a start, its successor starts it again, and then the first start continues."""
     monkeypatch.setattr(folders, "LOCK_LIMIT", 0.2)
     monkeypatch.setattr(native_runtime, "SHIM", FROZEN_SHIM)
     script = f"echo $$ >> {tmp_path}/started; exec sleep 1000"

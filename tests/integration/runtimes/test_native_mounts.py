@@ -1,4 +1,4 @@
-"""What native workloads of root leave on the host after they are deleted: nothing, whoever of them goes first."""
+"""Deleted native workloads of root leave nothing on the host, in any order of deletion."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ AGENTS = ("agent_A", "agent_B")
 
 
 class Node:
-    """Two agents on one machine, each with a run folder of its own."""
+    """Two agents on one machine, each with a separate run folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,23 +29,23 @@ class Node:
         self.runtimes = {agent: NativeRuntime(folder / agent, stop_time=1.0) for agent in AGENTS}
 
     async def start(self, name: str, agent: str = AGENTS[0]) -> str:
-        """A workload that says what it finds in its file whenever it is asked to."""
+        """A workload that copies the content of its file when a request file exists."""
         file = self.folder / f"{name}.conf"
         file.write_text(f"of {name}")
-        answer = f"rm {name}.ask; cat {self.target} > {name}.new; mv {name}.new {name}.told"
-        script = f"while sleep 0.01; do if [ -e {name}.ask ]; then {answer}; fi; done"
+        answer = f"rm {name}.request; cat {self.target} > {name}.new; mv {name}.new {name}.content"
+        script = f"while sleep 0.01; do if [ -e {name}.request ]; then {answer}; fi; done"
         config = f"command: [sh, -c, '{script}']\nworkingDir: {self.folder}"
         spec = a_workload(name, agent, "native", config)
         return await self.runtimes[agent].create_workload(spec, Extras(files={file: str(self.target)}))
 
     async def seen_by(self, name: str) -> str:
-        told = self.folder / f"{name}.told"
-        told.unlink(missing_ok=True)
-        (self.folder / f"{name}.ask").touch()
+        content = self.folder / f"{name}.content"
+        content.unlink(missing_ok=True)
+        (self.folder / f"{name}.request").touch()
         async with asyncio.timeout(LIMIT):
-            while not told.exists():  # noqa: ASYNC110
+            while not content.exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        return told.read_text()
+        return content.read_text()
 
     async def delete(self, workload: str) -> None:
         await self.runtimes[workload.rpartition(".")[2]].delete_workload(workload)
@@ -72,7 +72,7 @@ async def test_a_deleted_workload_leaves_nothing_on_the_host(node: Node) -> None
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=["same agent", "other agent"])
-async def test_the_last_of_two_workloads_takes_the_mount_point_with_it(node: Node, agent: str) -> None:
+async def test_the_mount_point_is_removed_with_the_last_of_two_workloads(node: Node, agent: str) -> None:
     first = await node.start("first")
     second = await node.start("second", agent)
     assert [await node.seen_by("first"), await node.seen_by("second")] == ["of first", "of second"]
@@ -85,7 +85,7 @@ async def test_the_last_of_two_workloads_takes_the_mount_point_with_it(node: Nod
     assert node.on_the_host() == []
 
 
-async def test_what_a_killed_keeper_cannot_remove_the_runtime_does(node: Node) -> None:
+async def test_the_runtime_cleans_up_after_a_killed_keeper(node: Node) -> None:
     workload = await node.start("web")
     found = NativeFolder(node.folder / AGENTS[0] / workload).processes()
     assert found is not None
@@ -107,7 +107,7 @@ async def test_a_workload_that_ended_by_itself_leaves_nothing_either(node: Node)
     assert node.on_the_host() == []
 
 
-async def test_many_that_start_and_end_together_do_not_disturb_each_other(node: Node) -> None:
+async def test_workloads_that_start_and_end_at_the_same_time_do_not_affect_each_other(node: Node) -> None:
     workloads = await asyncio.gather(*(node.start(f"w{number}") for number in range(4)))
     stays = await node.start("stays")
     await asyncio.gather(*map(node.delete, workloads), node.start("late"))

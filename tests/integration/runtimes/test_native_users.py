@@ -1,4 +1,4 @@
-"""Native workloads of root that run as another user: they get what is theirs, and nothing of the host."""
+"""Native workloads of root that run as another user: they can use their files, and no files of the host."""
 
 import asyncio
 import marshal
@@ -46,7 +46,7 @@ class Node:
         self.runtime = NativeRuntime(self.base / f"{AGENT}_native", stop_time=1.0)
 
     def prepare(self, name: InstanceName, files: Mapping[str, str]) -> Extras:
-        """As the agent does it."""
+        """Created as by the agent."""
         self.run_folder.make(name)
         interface = self.run_folder.control_interface(name)
         interface.mkdir(exist_ok=True)
@@ -95,21 +95,21 @@ async def test_another_user_cannot_reach_the_files_of_any_workload_on_the_host(n
     assert await node.run(f"! cat {secret} && ! ls {node.run_folder.of(other)} && ! ls {node.run_folder.path}") == 0
 
 
-async def test_a_link_in_place_of_a_fifo_gives_nothing_away(node: Node) -> None:
-    """The workload exchanges a FIFO and ends; with the restart root would have given it the file."""
-    victim = node.folder / "shadow"
-    victim.write_text("secret")
-    victim.chmod(0o600)
-    script = f"cd $ANKAIOS_CONTROL_INTERFACE && rm input && ln -s {victim} input"
+async def test_a_link_in_place_of_a_fifo_is_not_followed(node: Node) -> None:
+    """The workload replaces a FIFO by a link and ends; a restart must not change the owner of the linked file."""
+    secret = node.folder / "shadow"
+    secret.write_text("secret")
+    secret.chmod(0o600)
+    script = f"cd $ANKAIOS_CONTROL_INTERFACE && rm input && ln -s {secret} input"
     assert await node.run(script) == 0
     interface = node.run_folder.control_interface(node.spec.instance_name)
     assert (interface / "input").is_symlink()
     with pytest.raises(RuntimeFailed, match="'input' of the control interface is not the FIFO that the agent made"):
         await node.start(Extras(interface))
-    assert (victim.stat().st_uid, stat.S_IMODE(victim.stat().st_mode)) == (0, 0o600)
+    assert (secret.stat().st_uid, stat.S_IMODE(secret.stat().st_mode)) == (0, 0o600)
 
 
-async def test_where_nothing_can_be_mounted_only_that_user_gets_through_to_its_folders(node: Node) -> None:
+async def test_without_mounts_only_that_user_can_reach_its_folders(node: Node) -> None:
     config = NativeConfig.parse(f"command: [sh]\nworkingDir: {node.out}\nuser: nobody")
     name = a_workload("web", AGENT).instance_name
     extras = node.prepare(name, {"/etc/app.conf": "secret"})

@@ -89,7 +89,9 @@ class FullDisk(SqliteStore):
 
 
 @pytest.mark.parametrize("is_missing", [True, False])
-async def test_a_loss_is_known_also_if_the_server_ends_right_after_the_repair(tmp_path: Path, is_missing: bool) -> None:
+async def test_a_loss_is_recorded_also_if_the_server_ends_directly_after_the_repair(
+    tmp_path: Path, is_missing: bool
+) -> None:
     folder = tmp_path / "store"
     await filled(folder)
     database = folder / "state.db"

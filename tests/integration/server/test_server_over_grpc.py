@@ -1,4 +1,4 @@
-"""The server with its middleware on a real socket, and agents and command lines that speak gRPC to it."""
+"""The server with its middleware on a real socket, with agents and command lines as gRPC clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.shell import ServerShell
 from tests.unit.server.scenario import Form, a_form, a_state, web
 
-PATIENCE = 15.0
+TIME_LIMIT = 15.0
 
 
 @dataclass
@@ -29,13 +29,13 @@ class Peer:
     connection: ServerConnection
 
     async def receive(self) -> grpc.FromServer:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             message = await self.connection.receive()
         assert message is not None
         return message
 
     async def response(self) -> base.Response:
-        """The next response; states that are sent to everybody are passed over."""
+        """The next response; states that are sent to all clients are skipped."""
         while True:
             message = await self.receive()
             if message.HasField("response"):
@@ -47,9 +47,9 @@ class Peer:
         return await self.response()
 
     async def greeting(self, *known: InstanceName) -> list[str]:
-        """What the agent is to run, by its greeting; it answers if it is asked before what it knows of workloads."""
+        """The workloads in the server hello; the agent first answers a `TellWorkloads` request."""
         while not (message := await self.receive()).HasField("serverHello"):
-            assert not message.HasField("updateWorkload"), "nothing comes before the greeting"
+            assert not message.HasField("updateWorkload"), "nothing is sent before the server hello"
             if message.HasField("tellWorkloads"):
                 answer = grpc.KnownWorkloads(instanceNames=map(instance_name_to_pb, known))
                 await self.connection.send(grpc.ToServer(knownWorkloads=answer))
@@ -133,12 +133,12 @@ async def test_reported_states_reach_command_lines_and_other_agents_but_not_thei
             for expected in (RUNNING_OK, REMOVED):
                 (state,) = (await peer.receive()).updateWorkloadState.workloadStates
                 assert state == workload_state_to_pb(web(), expected)
-        assert (await n1.receive()).HasField("updateWorkload"), "and nothing else"
+        assert (await n1.receive()).HasField("updateWorkload"), "n1 received no state"
 
 
 @pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
-async def test_a_restarted_server_leaves_a_placed_workload_where_it_is(order: tuple[str, str]) -> None:
-    """On the agent with the greater name, whoever comes first; the same manifest, no devices."""
+async def test_a_restarted_server_keeps_the_placement_of_a_workload(order: tuple[str, str]) -> None:
+    """It stays on the agent with the greater name in any order of connections; the same manifest, no devices."""
     startup = STATE.read(a_state({"web": a_form("", placement={})})["desiredState"])
     async with running_server(startup=startup) as server, AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(server.agent(name, devices=True)) for name in order]
@@ -146,7 +146,7 @@ async def test_a_restarted_server_leaves_a_placed_workload_where_it_is(order: tu
     assert dict(zip(order, greetings, strict=True)) == {"n1": [], "n2": ["web"]}
 
 
-async def test_a_slow_hook_holds_up_updates_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_slow_hook_delays_only_updates(tmp_path: Path) -> None:
     hook, gate = tmp_path / "hook", tmp_path / "gate"
     hook.write_text(f"#!/bin/sh\nwhile [ ! -e '{gate}' ]; do sleep 0.02; done\ncat\n")
     hook.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Faults of disks, servers and rights do in a simulation what they do in a real cluster."""
+"""Faults of disks, servers and rights have the same effects in a simulation as in a real cluster."""
 
 import errno
 import os
@@ -43,7 +43,7 @@ def test_a_power_cut_keeps_what_was_synchronized_and_tears_the_rest(tmp_path: Pa
     assert len((tmp_path / "lost").read_bytes()) < len(b"content")
 
 
-def test_a_committed_transaction_survives_a_power_cut(tmp_path: Path) -> None:
+def test_a_committed_transaction_is_kept_after_a_power_cut(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")
@@ -59,7 +59,7 @@ def test_a_committed_transaction_survives_a_power_cut(tmp_path: Path) -> None:
     database.close()
 
 
-def test_only_processes_of_the_host_notice_its_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_affects_only_processes_of_its_host(tmp_path: Path) -> None:
     disks = SimulatedDisks(Random(1))
     loop = VirtualTimeLoop()
     failures: list[int | None] = []
@@ -110,7 +110,7 @@ def test_a_server_without_etcd_stops_leading() -> None:
         ("v1", sc.ALLOWED_CONFIG, "error"),
     ],
 )
-def test_a_workload_writes_what_its_rights_allow(version: str, config: str, outcome: str) -> None:
+def test_a_workload_can_write_only_what_its_rights_permit(version: str, config: str, outcome: str) -> None:
     actions = (Action(1, UserAction.APPLY, "w0", version), Action(20, UserAction.REQUEST, "w0", config))
     assert f"w0 writes '{config}': {outcome}" in lines(Scenario(7, 0.01, NODES, actions=actions))
 
@@ -172,8 +172,8 @@ def test_a_subscribed_workload_receives_what_changed_while_its_agent_had_no_conn
         assert {violation.invariant for violation in play(scenario).violations} == {inv.EVENTS}
 
 
-def test_a_workload_that_waits_after_a_power_cut_holds_no_device() -> None:
-    """Seed 1071: the ended container of 'w5' was deleted, and its slot stayed taken while 'w5' waited for 'w4'."""
+def test_a_workload_that_waits_after_a_power_cut_has_claimed_no_device() -> None:
+    """Seed 1071: the ended container of 'w5' was deleted, and its slot stayed claimed while 'w5' waited for 'w4'."""
     actions = (
         Action(2.019, UserAction.APPLY, "w4", "v0"),
         Action(3.117, UserAction.APPLY, "w5", "v0"),
@@ -200,7 +200,7 @@ def test_a_workload_that_waits_after_a_rollback_is_removed_when_it_is_deleted() 
 
 @pytest.mark.parametrize(("seed", "time"), [(1, 15.2), (3, 15.15), (4, 15.1), (8, 15.1)])
 def test_a_container_that_is_removed_while_its_agent_starts_is_made_again(seed: int, time: float) -> None:
-    """Found by seed 20746: it was gone between the listing and the resumption, and stayed lost."""
+    """Found by seed 20746: it was removed between the listing and the resumption, and stayed lost."""
     actions = (
         Action(1, UserAction.APPLY, "w0", "v0"),
         Action(10, Fault.KILL_AGENT, "node1", seconds=5),

@@ -57,7 +57,7 @@ def test_a_dependent_workload_starts_after_its_dependency() -> None:
     assert result.violations == []
 
 
-def test_a_failing_scenario_is_shortened_to_what_matters() -> None:
+def test_a_failing_scenario_is_shortened_to_the_necessary_actions() -> None:
     scenario = draw_scenario(3, nodes=2, hours=0.05, storage="memory")
     wanted = scenario.actions[5]
     short = shrink(scenario, lambda it: any(action.target == wanted.target for action in it.actions))

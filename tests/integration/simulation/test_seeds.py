@@ -1,4 +1,4 @@
-"""Two hundred seeds, in groups that can run at the same time. `scripts/simulate` plays as many as wanted."""
+"""Two hundred seeds, in groups that can run at the same time. `scripts/simulate` plays any number."""
 
 import pytest
 

@@ -61,7 +61,7 @@ class SqliteSubject:
 
 
 class EtcdSubject:
-    """Each test has its own prefix in a cluster that all of them use."""
+    """Each test uses a separate prefix in a shared cluster."""
 
     name = "etcd"
 

@@ -1,4 +1,4 @@
-"""What a server relies on in every store, whichever it is."""
+"""The behaviour that a server requires of every store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def workloads(stored: Stored) -> dict[str, JsonValue]:
     return {key.name: value for key, value in stored.entries.items() if key.kind == "workload"}
 
 
-async def test_committed_entries_are_there_after_a_restart(subject: StoreSubject, store: StateStore) -> None:
+async def test_committed_entries_are_loaded_after_a_restart(subject: StoreSubject, store: StateStore) -> None:
     await store.commit([a_change(1, "web", {"a": 1}), a_change(2, "db", {"b": 2})])
     await store.commit([a_change(3, "web", {"a": 3}, {"a": 1})])
     stored = await after_restart(subject)

@@ -46,7 +46,7 @@ async def new_server(location: EtcdLocation) -> AsyncIterator[NewServer]:
         await server.close()
 
 
-async def test_the_first_server_leads_and_the_next_one_follows_when_it_resigns(new_server: NewServer) -> None:
+async def test_the_first_server_leads_and_the_next_one_leads_after_it_resigned(new_server: NewServer) -> None:
     first, second = new_server("first"), new_server("second")
     leadership = await first.lead()
     waiting = asyncio.create_task(second.election.campaign())
@@ -67,7 +67,7 @@ async def test_a_leader_stays_the_leader_for_longer_than_its_lease(new_server: N
     assert not leadership.lost.is_set()
 
 
-async def test_standby_servers_see_who_leads(new_server: NewServer) -> None:
+async def test_standby_servers_name_the_leader(new_server: NewServer) -> None:
     first, second, standby = new_server("first"), new_server("second"), new_server("standby")
     leaders = standby.registry.leaders()
 
@@ -85,19 +85,19 @@ async def test_standby_servers_see_who_leads(new_server: NewServer) -> None:
 
 async def test_of_many_servers_exactly_one_leads(new_server: NewServer) -> None:
     servers = [new_server(f"s{number}") for number in range(5)]
-    campaigns = [asyncio.create_task(server.election.campaign()) for server in servers]
+    elections = [asyncio.create_task(server.election.campaign()) for server in servers]
     terms: list[int] = []
     for _ in servers:
         done, _ = await asyncio.wait(
-            [campaign for campaign in campaigns if not campaign.cancelled()],
+            [campaign for campaign in elections if not campaign.cancelled()],
             timeout=LIMIT,
             return_when=asyncio.FIRST_COMPLETED,
         )
         (winner,) = done
         terms.append(winner.result().term)
-        await servers[[*campaigns].index(winner)].election.resign()
-        servers.pop(campaigns.index(winner))
-        campaigns.remove(winner)
+        await servers[[*elections].index(winner)].election.resign()
+        servers.pop(elections.index(winner))
+        elections.remove(winner)
     assert terms == sorted(set(terms))
 
 
@@ -156,7 +156,7 @@ async def test_a_load_needs_the_leadership(new_server: NewServer) -> None:
 
 
 async def test_the_late_commit_of_a_stopped_leader_is_rejected(new_server: NewServer) -> None:
-    """The first server has not noticed that its time is over, so only etcd can reject its commit."""
+    """The first server has not detected that its lease has ended, so only etcd can reject its commit."""
     first, second = new_server("first", lambda: 0.0), new_server("second")
     await first.lead_and_load()
     await first.store.commit([a_change(1, "web", "of the first")])
@@ -182,7 +182,7 @@ async def test_the_late_commit_of_a_stopped_leader_is_rejected(new_server: NewSe
     assert [revision.number for revision in stored.revisions] == [1, 2]
 
 
-async def test_a_leader_whose_time_is_over_does_not_even_ask_etcd(new_server: NewServer) -> None:
+async def test_a_leader_whose_lease_has_ended_sends_no_request_to_etcd(new_server: NewServer) -> None:
     now = 0.0
     server = new_server("first", lambda: now)
     await server.lead_and_load()
@@ -244,7 +244,7 @@ async def test_a_process_that_was_stopped_writes_nothing_after_it_continues(
     assert workloads(await server.store.load()) == {"web": "mine"}
 
 
-async def test_the_history_is_one_chain_whichever_servers_lead(new_server: NewServer) -> None:
+async def test_the_history_is_one_chain_for_any_sequence_of_leaders(new_server: NewServer) -> None:
     """Servers that lead in turn never lose each other's changes, also if they do not notice that they were stopped."""
     confirmed: list[str] = []
 

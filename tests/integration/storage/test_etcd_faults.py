@@ -48,7 +48,7 @@ async def server(location: EtcdLocation) -> AsyncIterator[EtcdServer]:
 
 
 async def loaded_by_another(location: EtcdLocation) -> Stored:
-    """What a server finds that leads next."""
+    """The state that the next leader loads."""
     other = EtcdServer(location, "other")
     try:
         return await other.lead_and_load()
@@ -109,7 +109,7 @@ async def test_the_result_of_a_lost_commit_is_found_out_by_the_next_load(
     assert (await server.store.load()).unknown_commit_stored is None
 
 
-async def test_a_former_leader_finds_out_whether_its_last_commit_was_stored(
+async def test_a_former_leader_detects_whether_its_last_commit_was_stored(
     server: EtcdServer, location: EtcdLocation
 ) -> None:
     server.client.after = frozenset(range(1, 100_000))
@@ -130,7 +130,7 @@ async def test_a_former_leader_finds_out_whether_its_last_commit_was_stored(
 async def test_a_leader_that_crashes_during_a_large_commit_leaves_all_of_it_or_nothing(
     location: EtcdLocation,
 ) -> None:
-    """Whatever the last transaction was, the next leader finds a whole change and removes everything else."""
+    """After any last transaction the next leader finds a complete change and removes everything else."""
     change, values = a_large_change()
     first = {"before": "large change"}
     outcomes = []
@@ -294,7 +294,7 @@ async def test_without_a_majority_a_commit_fails_within_the_lease_and_its_result
     await server.close()
 
 
-async def test_all_members_restart_and_everything_confirmed_is_there(own_cluster: EtcdCluster) -> None:
+async def test_all_confirmed_changes_are_kept_after_a_restart_of_all_members(own_cluster: EtcdCluster) -> None:
     server = EtcdServer(own_cluster.location("/test"))
     await server.lead_and_load()
     confirmed = 0
@@ -390,7 +390,7 @@ async def test_a_damaged_value_is_reported(server: EtcdServer) -> None:
     assert f"the value of '{damaged.decode()}' cannot be used" in str(stored.report)
 
 
-async def test_a_check_finds_out_that_nothing_can_be_written(own_cluster: EtcdCluster) -> None:
+async def test_a_check_detects_that_nothing_can_be_written(own_cluster: EtcdCluster) -> None:
     server = EtcdServer(own_cluster.location("/test"))
     await server.lead_and_load()
     await server.store.check()

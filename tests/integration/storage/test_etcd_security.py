@@ -135,7 +135,7 @@ def with_users(etcd: SecureEtcd) -> Iterator[SecureEtcd]:
     etcd.etcdctl("role", "delete", "ank")
 
 
-async def test_users_and_passwords(with_users: SecureEtcd) -> None:
+async def test_a_user_can_use_only_permitted_keys_with_the_right_password(with_users: SecureEtcd) -> None:
     pem = with_users.client_certificate()
     location = with_users.cluster.location("/users")
     await commit_and_load(make_etcd_storage(location, SERVER, pem, EtcdCredentials("ank", "secret")))
@@ -158,7 +158,7 @@ async def test_users_and_passwords(with_users: SecureEtcd) -> None:
 
 
 async def test_a_token_that_is_not_valid_any_more_is_replaced(with_users: SecureEtcd) -> None:
-    """etcd forgets the tokens of a user whose password is set."""
+    """etcd drops the tokens of a user whose password is set."""
     credentials = EtcdCredentials("ank", "secret")
     storage = make_etcd_storage(
         with_users.cluster.location("/users"), SERVER, with_users.client_certificate(), credentials

@@ -1,4 +1,4 @@
-"""Whatever happens to the files, a server starts with a valid revision and reports what was lost."""
+"""After any damage of its files a server starts with a valid revision and reports what was lost."""
 
 import os
 import random
@@ -140,7 +140,7 @@ async def test_a_damaged_definition_of_a_table_is_repaired(machine: Machine, tmp
             assert workloads(opened) == state_of(4)
 
 
-def test_any_damage_of_the_database_file_alone_loses_nothing(machine: Machine, intact: Files) -> None:
+def test_any_damage_of_only_the_database_file_loses_nothing(machine: Machine, intact: Files) -> None:
     """The copy and the WAL together have everything."""
     for data in (b"", b"\0" * len(intact[DATABASE]), b"text" * 5000, intact[DATABASE][: 2 * PAGE]):
         opened = check_start(machine, {**intact, DATABASE: data})
@@ -159,7 +159,7 @@ def test_a_lost_wal_is_reported_and_the_revision_of_the_database_is_used(machine
     assert workloads(opened) == state_of(IN_DATABASE)
 
 
-async def test_an_older_wal_of_the_same_database_is_not_applied_silently(machine: Machine, tmp_path: Path) -> None:
+async def test_an_older_wal_of_the_same_database_is_reported(machine: Machine, tmp_path: Path) -> None:
     """Files were copied while the server was running."""
     older = await files_with(tmp_path / "origin", 4, 4)
     store = SqliteStore(tmp_path / "origin" / DATABASE)
@@ -186,7 +186,7 @@ def test_a_removed_database_starts_empty_and_the_copy_is_named(
     assert (machine.folder / f"{COPY}-{STAMP}").read_bytes() == intact[COPY]
 
 
-async def test_the_copy_of_a_removed_database_is_kept_and_can_take_its_place(machine: Machine, intact: Files) -> None:
+async def test_the_copy_of_a_removed_database_is_kept_and_can_replace_it(machine: Machine, intact: Files) -> None:
     machine.write({HEAD: intact[HEAD], COPY: intact[COPY]})
     store = SqliteStore(machine.folder / DATABASE, lambda: NOW)
     await store.load()

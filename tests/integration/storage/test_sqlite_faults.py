@@ -112,7 +112,7 @@ async def test_a_failed_commit_that_is_stored_nevertheless_succeeds(
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-async def test_an_unknown_result_is_reported_and_the_next_load_finds_it_out(
+async def test_an_unknown_result_is_reported_and_the_next_load_detects_it(
     store: SqliteStore,
     failing_connection: type[FailingConnection],
     monkeypatch: pytest.MonkeyPatch,

@@ -69,7 +69,7 @@ async def fails_to_load(path: Path, reason: str) -> None:
     await store.close()
 
 
-async def test_a_directory_that_everybody_may_write_to_is_rejected(tmp_path: Path) -> None:
+async def test_a_directory_that_all_users_may_write_to_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     await fails_to_load(tmp_path / "open" / DATABASE, "every user could replace everything in it; run 'chmod go-w")
@@ -85,7 +85,7 @@ async def test_a_directory_in_place_of_the_database_is_rejected(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"root:x:0:0", b"SQLite format 3\0" + b"x" * 4096])
-async def test_a_file_of_another_program_is_rejected_and_stays_as_it_is(tmp_path: Path, content: bytes) -> None:
+async def test_a_file_of_another_program_is_rejected_and_not_changed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "passwd"
     path.write_bytes(content)
     await fails_to_load(path, "it is not a database of ank-server")
@@ -93,7 +93,7 @@ async def test_a_file_of_another_program_is_rejected_and_stays_as_it_is(tmp_path
     assert not list(tmp_path.glob("*.damaged*"))
 
 
-async def test_a_database_of_a_newer_version_is_rejected_and_stays_as_it_is(path: Path) -> None:
+async def test_a_database_of_a_newer_version_is_rejected_and_not_changed(path: Path) -> None:
     store = SqliteStore(path)
     await store.load()
     await store.close()
@@ -131,7 +131,7 @@ async def test_a_database_of_version_1_is_migrated(path: Path) -> None:
         await store.close()
 
 
-async def test_a_backup_of_a_running_server_can_be_used_in_its_place(
+async def test_a_backup_of_a_running_server_can_replace_the_database(
     store: SqliteStore, path: Path, tmp_path: Path
 ) -> None:
     await add_revisions(store, 1, 3)
@@ -149,7 +149,7 @@ async def test_a_backup_of_a_running_server_can_be_used_in_its_place(
     await restored.close()
 
 
-async def test_commits_during_a_backup_are_not_disturbed(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+async def test_commits_succeed_during_a_backup(store: SqliteStore, path: Path, tmp_path: Path) -> None:
     await add_revisions(store, 1, 50)
     backups = asyncio.gather(*(asyncio.to_thread(back_up_database, path, tmp_path / f"{n}.db") for n in range(5)))
     await add_revisions(store, 51, 100)

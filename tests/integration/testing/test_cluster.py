@@ -1,4 +1,4 @@
-"""The test kit, used as its users use it."""
+"""The pytest plugin, used like in tests of users."""
 
 import subprocess
 import sys
@@ -78,7 +78,7 @@ def test_an_unknown_node_is_named(cluster: TestCluster) -> None:
         cluster.kill("zone9")
 
 
-def test_the_plugin_loads_nothing_but_itself() -> None:
+def test_the_plugin_imports_no_other_modules() -> None:
     """pytest loads it for every user of the package, also for those who do not use it."""
     code = "import sys, ankaios.testing.plugin; print(*[name for name in sys.modules if name.startswith('ankaios')])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -96,7 +96,7 @@ def test_an_unknown_workload_is_named_with_the_similar_one(cluster: TestCluster)
         cluster.end_workload("wbe")
 
 
-def test_a_check_directly_after_a_change_names_the_missing_time(cluster: TestCluster) -> None:
+def test_a_check_directly_after_a_change_reports_that_no_time_has_passed(cluster: TestCluster) -> None:
     cluster.apply(TWO)
     with pytest.raises(AssertionError, match=r"no time has passed .* cluster.advance\(seconds\)"):
         cluster.workload("web").should_be_running()
@@ -115,7 +115,7 @@ def test_a_state_is_compared_with_or_without_its_substate(cluster: TestCluster) 
         cluster.workload("web").should_be("Running(Okay)")
 
 
-def test_values_that_make_no_sense_are_rejected(cluster: TestCluster) -> None:
+def test_invalid_values_are_rejected(cluster: TestCluster) -> None:
     cluster.add_node("zone1")
     with pytest.raises(ValueError, match="cannot advance by -1 s"):
         cluster.advance(-1)

@@ -1,4 +1,4 @@
-"""The examples of the tutorial run as they are shown, in a pytest of their own."""
+"""The examples of the tutorial run unchanged, in a separate pytest process."""
 
 import re
 import subprocess

@@ -1,11 +1,11 @@
-"""A peer of the server that knows nothing of our sources: its messages are typed from the tables of the protocol, its
-gRPC is grpcio.
+"""A peer of the server that is independent of its sources: its messages are defined from the tables of the protocol,
+its gRPC library is grpcio.
 
     with ServerProcess("--insecure") as server, server.agent("n1") as n1, server.cli() as cli:
-        cli.ask("r1", completeStateRequest={"fieldMask": ["agents"]})
+        cli.send_request("r1", completeStateRequest={"fieldMask": ["agents"]})
         cli.receive()  # {'response': {'requestId': 'r1', 'completeStateResponse': {...}}}
 
-Messages are given and received as plain dicts in the JSON form of protobuf; what is not set is not there.
+Messages are given and received as plain dicts in the JSON form of protobuf; fields that are not set are missing.
 """
 
 import os
@@ -30,7 +30,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 HERE = Path(__file__).parent
-PATIENCE = 15.0
+TIME_LIMIT = 15.0
 METHODS = {
     "agent": "/grpc_api.AgentConnection/ConnectAgent",
     "cli": "/grpc_api.CliConnection/ConnectCli",
@@ -47,7 +47,7 @@ def message_class(name: str) -> type[Message]:
 
 @cache
 def _pool() -> DescriptorPool:
-    """A pool of its own: other tests load other sources of the same names."""
+    """A separate pool: other tests load other sources of the same names."""
     import grpc_tools
     from grpc_tools import protoc
 
@@ -89,7 +89,7 @@ class Conversation:
     def send_raw(self, message: Message) -> None:
         self._outbox.put(message)
 
-    def ask(self, request_id: str, **content: Any) -> None:
+    def send_request(self, request_id: str, **content: Any) -> None:
         self.send(request={"requestId": request_id, **content})
 
     def receive_raw(self) -> Message:
@@ -99,7 +99,7 @@ class Conversation:
         return plain(self.receive_raw())
 
     def receive_response(self) -> Plain:
-        """The next response; states that are sent to everybody on the way are passed over."""
+        """The next response; states that are sent to all clients are skipped."""
         while True:
             message = self.receive()
             if "response" in message:
@@ -107,8 +107,8 @@ class Conversation:
                 return response
 
     def answer(self, request_id: str, **content: Any) -> Plain:
-        """Ask and get what is answered, without the id."""
-        self.ask(request_id, **content)
+        """Send a request and return the response without its id."""
+        self.send_request(request_id, **content)
         response = self.receive_response()
         assert response.pop("requestId") == request_id
         return response
@@ -175,13 +175,13 @@ class ServerProcess:
         raise AssertionError(f"the server did not start\n{self.log}")
 
     def run_to_end(self, *more: str) -> int:
-        """For starts that are to fail: the exit code."""
+        """For starts that must fail: the exit code."""
         self.launch(*more)
         assert self.process is not None
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIME_LIMIT)
 
     def launch(self, *more: str) -> None:
-        """Without waiting for anything."""
+        """Without waiting until it is ready."""
         with (self.folder / "log").open("wb") as log:
             address = ["-a", self.address] if self.address else []
             command = [sys.executable, "-m", "ankaios.server", *address, *self._arguments, *more]
@@ -192,7 +192,7 @@ class ServerProcess:
     def _lines(self) -> Iterator[bytes]:
         """The lines of the log as they come, until the process ends."""
         assert self.process is not None
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIME_LIMIT
         with (self.folder / "log").open("rb") as log:
             while time.monotonic() < end:
                 line = log.readline()
@@ -209,7 +209,7 @@ class ServerProcess:
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIME_LIMIT)
 
     # --- peers
 

@@ -1,4 +1,4 @@
-"""A peer that announces its end (GOAWAY), as a server built with tonic does when it stops gracefully."""
+"""A peer that sends GOAWAY, as a server built with tonic does when it stops gracefully."""
 
 import asyncio
 import socket
@@ -21,8 +21,8 @@ from ankaios.middleware.client import connect
 from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
 from tests.integration.middleware.support import (
-    CALM,
-    PATIENCE,
+    LONG_KEEPALIVE,
+    TIME_LIMIT,
     a_commander_hello,
     a_greeting,
     received,
@@ -37,7 +37,7 @@ class LeavingServer(GrpcServer):
     """Accepts every call, sends a message, and then any frames."""
 
     def __init__(self, pem: PemMaterial | None) -> None:
-        super().__init__({}, tls=server_context(pem) if pem is not None else None, keepalive=CALM)
+        super().__init__({}, tls=server_context(pem) if pem is not None else None, keepalive=LONG_KEEPALIVE)
         self._leaving: list[ServedConnection] = []
 
     def new_connection(self) -> ServedConnection:
@@ -72,7 +72,7 @@ async def leaving_server(pem: PemMaterial | None) -> AsyncIterator[tuple[Leaving
 
 @pytest.mark.parametrize("with_ping", [True, False])
 @pytest.mark.parametrize("secure", [True, False])
-async def test_a_server_that_goes_away_is_a_lost_connection(secure: bool, with_ping: bool, tmp_path: Path) -> None:
+async def test_a_goaway_of_the_server_is_a_lost_connection(secure: bool, with_ping: bool, tmp_path: Path) -> None:
     authority = Authority(tmp_path) if secure else None
     farewell = [GoAwayFrame(0, last_stream_id=EVERY_STREAM), *([PingFrame(0, opaque_data=b"shutdown")] * with_ping)]
     async with leaving_server(authority.server() if authority else None) as (server, url):
@@ -92,7 +92,7 @@ async def test_a_call_that_follows_a_goaway_is_not_served() -> None:
     async with running_server() as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port)
         writer.write(beginning + GoAwayFrame(0).serialize() + client.data_to_send())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIME_LIMIT):
             await reader.read()
         assert not running.server._grpc._calls
         writer.close()

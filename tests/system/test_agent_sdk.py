@@ -1,6 +1,6 @@
 """A workload with the unmodified `ankaios-sdk` in a real container communicates with a real server.
 
-Needs: podman, root rights and the SDK in .venv/sdk, which scripts/install brings.
+Needs: podman, root rights and the SDK in .venv/sdk, which scripts/install makes.
 """
 
 import json
@@ -16,20 +16,20 @@ from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env 
 SDK = Path(__file__).resolve().parents[2] / ".venv/sdk"
 pytestmark = [needs_podman, pytest.mark.skipif(not SDK.exists(), reason="needs the SDK in .venv/sdk")]
 
-STORY = """
+SCRIPT = """
 import json, time
 from ankaios_sdk import Ankaios, AnkaiosException, Workload, WorkloadInstanceName, WorkloadStateEnum
 
-def tell(**what):
-    with open("/out/results", "a") as out:
+def report(**what):
+    with open("/out/reports", "a") as out:
         out.write(json.dumps(what) + "\\n")
 
 ankaios = Ankaios()
-tell(agents=sorted(ankaios.get_agents()))
+report(agents=sorted(ankaios.get_agents()))
 try:
     ankaios.get_configs()
 except AnkaiosException as error:
-    tell(denied=str(error))
+    report(denied=str(error))
 
 events = ankaios.register_event(["workloadStates"])
 child = (
@@ -38,14 +38,14 @@ child = (
 )
 added = ankaios.apply_workload(child).added_workloads[0]
 ankaios.wait_for_workload_to_reach_state(added, WorkloadStateEnum.RUNNING, timeout=20)
-tell(child="running")
+report(child="running")
 events.get(timeout=5)  # the state when it was registered
 event = events.get(timeout=5)
-tell(event=bool(event.added_fields or event.updated_fields))
+report(event=bool(event.added_fields or event.updated_fields))
 ankaios.unregister_event(events)
 
 logs = ankaios.request_logs([added], follow=True)
-tell(logs=[logs.queue.get(timeout=5).message for _ in range(2)])
+report(logs=[logs.queue.get(timeout=5).message for _ in range(2)])
 ankaios.stop_receiving_logs(logs)
 ankaios.delete_workload("child")
 
@@ -54,9 +54,9 @@ while True:
     try:
         ankaios.get_workload_states()
         number += 1
-        tell(alive=number)
+        report(requests=number)
     except Exception as error:
-        tell(trouble=type(error).__name__)
+        report(error=type(error).__name__)
     time.sleep(0.2)
 """.replace("IMAGE", IMAGE)
 
@@ -83,7 +83,7 @@ workloads:
       image: {IMAGE}
       commandOptions:
 {options}
-      commandArgs: [{SDK}/bin/python, /out/story.py]
+      commandArgs: [{SDK}/bin/python, /out/script.py]
 """
 
 
@@ -94,43 +94,41 @@ def cluster(podman_env: PodmanEnv) -> Iterator[Cluster]:  # noqa: F811
     podman_env.clear()
 
 
-def test_a_workload_commands_the_cluster_and_outlives_its_agent(cluster: Cluster) -> None:
+def test_a_workload_controls_the_cluster_and_continues_after_its_agent_ends(cluster: Cluster) -> None:
     """[stest->swdd~agent-forward-responses-to-control-interface-pipe~1]"""
     out = cluster.folder / "out"
     out.mkdir()
-    (out / "story.py").write_text(STORY)
+    (out / "script.py").write_text(SCRIPT)
 
-    def results_of(key: str) -> list[object]:
-        path = out / "results"
+    def reported(key: str) -> list[object]:
+        path = out / "reports"
         lines = path.read_text().splitlines() if path.exists() else []
         return [line[key] for line in map(json.loads, lines) if key in line]
 
-    def alive_again(what: str) -> None:
-        before = len(results_of("alive"))
+    def wait_for_more_reports(what: str) -> None:
+        before = len(reported("requests"))
         cluster.wait_until(
-            what, lambda: len(results_of("alive")) > before + 2, more=lambda: (out / "results").read_text()[-500:]
+            what, lambda: len(reported("requests")) > before + 2, more=lambda: (out / "reports").read_text()[-500:]
         )
 
     cluster.start_server(a_manifest(out))
     cluster.start_agent("agent_A", runtimes=["podman"])
     cluster.wait_until(
-        "the workload has written its results",
-        lambda: results_of("alive"),
-        more=lambda: (out / "results").read_text()[-500:],
+        "all is reported", lambda: reported("requests"), more=lambda: (out / "reports").read_text()[-500:]
     )
-    assert results_of("agents") == [["agent_A"]]
-    assert "Access denied" in str(results_of("denied"))
-    assert results_of("child") == ["running"]
-    assert results_of("event") == [True]
-    assert results_of("logs") == [["one", "two"]]
-    alive_again("it goes on")
+    assert reported("agents") == [["agent_A"]]
+    assert "Access denied" in str(reported("denied"))
+    assert reported("child") == ["running"]
+    assert reported("event") == [True]
+    assert reported("logs") == [["one", "two"]]
+    wait_for_more_reports("it continues")
 
     cluster.kill_agent("agent_A")
     cluster.start_agent("agent_A", runtimes=["podman"])
-    alive_again("it goes on with the next agent")
-    assert results_of("child") == ["running"]  # it is still the same process
+    wait_for_more_reports("it continues with the next agent")
+    assert reported("child") == ["running"]  # it is still the same process
 
     cluster.kill_server()
     cluster.start_server(a_manifest(out))
-    alive_again("it goes on with the next server")
-    assert results_of("child") == ["running"]
+    wait_for_more_reports("it continues with the next server")
+    assert reported("child") == ["running"]

@@ -1,4 +1,4 @@
-"""Things that go wrong around an agent."""
+"""Faults that an agent detects: invalid settings, full disks, rejected connections."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ async def ended(process: asyncio.subprocess.Process, seconds: float = 20.0) -> t
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_an_agent_ends_when_told_to_and_leaves_its_folder(tmp_path: Path, number: signal.Signals) -> None:
+async def test_an_agent_ends_after_a_signal_and_keeps_its_folder(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "agent.conf").write_text("version = 'v1'\nruntimes = ['native']\n")
     async with a_server() as server:
         flags = ("-x", str(tmp_path / "agent.conf"), "-k", "-n", "A", "-s", server.url, "-r", str(tmp_path))
@@ -62,7 +62,7 @@ async def test_an_agent_ends_when_told_to_and_leaves_its_folder(tmp_path: Path, 
     assert (tmp_path / "A_io").is_dir()
 
 
-async def test_an_agent_process_ends_with_one_if_the_server_is_of_another_version(tmp_path: Path) -> None:
+async def test_an_agent_ends_with_code_1_if_the_server_has_another_version(tmp_path: Path) -> None:
     async with a_server() as server:
         server.refuse = (grpc.StatusCode.FAILED_PRECONDITION, "Unsupported protocol version")
         async with an_agent_process("-k", "-n", "A", "-s", server.url, "-r", str(tmp_path)) as agent:
@@ -71,7 +71,7 @@ async def test_an_agent_process_ends_with_one_if_the_server_is_of_another_versio
     assert "Ankaios version mismatch: 'Unsupported protocol version'" in output
 
 
-async def test_an_agent_needs_its_run_folder_and_security(tmp_path: Path) -> None:
+async def test_an_agent_does_not_start_without_run_folder_or_security_setting(tmp_path: Path) -> None:
     async with an_agent_process("-k", "-n", "A", "-r", str(tmp_path / "missing")) as agent:
         code, output = await ended(agent)
         assert (code, "does not exist" in output) == (1, True)
@@ -80,7 +80,7 @@ async def test_an_agent_needs_its_run_folder_and_security(tmp_path: Path) -> Non
         assert (code, "--insecure" in output) == (1, True)
 
 
-async def test_what_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:
+async def test_an_invalid_certificate_or_name_is_reported_in_one_line(tmp_path: Path) -> None:
     flags = []
     for name in ("ca_pem", "crt_pem", "key_pem"):
         (tmp_path / name).write_text("no certificate")
@@ -96,7 +96,7 @@ async def test_what_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:
         assert "File name too long" in output
 
 
-async def test_mutual_tls(tmp_path: Path) -> None:
+async def test_an_agent_connects_with_mutual_tls(tmp_path: Path) -> None:
     """Ed25519 certificates, as the documentation makes them."""
     authority = Authority(tmp_path / "ca")
     inbox = ToServerChannel(100)
@@ -114,7 +114,7 @@ async def test_mutual_tls(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk with room for a handful of small files."""
+    """A disk with space for a few small files."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=9", "tmpfs", str(disk)]
@@ -132,20 +132,20 @@ async def next_state(session: Session, *names: str) -> str:
             return state
 
 
-async def test_a_full_disk_stops_only_what_needs_it(full_disk: Path) -> None:
+async def test_a_full_disk_affects_only_workloads_that_need_it(full_disk: Path) -> None:
     big = a_workload("big", "A", files=(File("/data", data="x" * 100_000),))
     many = a_workload("many", "A", files=tuple(File(f"/{number}/f", data="") for number in range(9)))
     plain = a_workload("plain", "A")
-    talks = a_workload("talks", "A", access=ACCESS)
+    requester = a_workload("requester", "A", access=ACCESS)
     async with a_server() as server, an_agent_at(server.url, full_disk) as podman:
         session = await server.session()
-        session.say(server_hello(big))
+        session.send(server_hello(big))
         assert await session.states(1) == ["big PENDING_STARTING"]
-        failed = (await session.hear("updateWorkloadState")).updateWorkloadState.workloadStates[0].executionState
+        failed = (await session.receive("updateWorkloadState")).updateWorkloadState.workloadStates[0].executionState
         assert failed.additionalInfo == (
             "Failed to create workload file: 'write failed for '/data': 'No space left on device''"
         )
-        session.say(update_workload((many, plain)))
+        session.send(update_workload((many, plain)))
         reports = [await next_state(session, "many", "plain") for _ in range(4)]
         assert sorted(reports) == [
             "many PENDING_STARTING",
@@ -158,22 +158,25 @@ async def test_a_full_disk_stops_only_what_needs_it(full_disk: Path) -> None:
                 (full_disk / f"filler{number}").touch()
             except OSError:
                 break
-        session.say(update_workload((talks,)))
-        assert [await next_state(session, "talks") for _ in range(2)] == ["talks PENDING_STARTING", "talks RUNNING_OK"]
-        assert podman.named("talks").extras.control_interface is None
+        session.send(update_workload((requester,)))
+        assert [await next_state(session, "requester") for _ in range(2)] == [
+            "requester PENDING_STARTING",
+            "requester RUNNING_OK",
+        ]
+        assert podman.named("requester").extras.control_interface is None
 
 
-async def test_what_a_full_disk_stopped_goes_on_soon_after_there_is_room(full_disk: Path) -> None:
-    needs_room = a_workload("needs-room", "A", files=(File("/data", data="x" * 40_000),))
+async def test_a_failed_workload_starts_soon_after_the_disk_has_space_again(full_disk: Path) -> None:
+    needs_space = a_workload("needs-space", "A", files=(File("/data", data="x" * 40_000),))
     async with a_server() as server, an_agent_at(server.url, full_disk):
         filler = full_disk / "filler"
         filler.write_bytes(b"x" * 40_000)
         session = await server.session()
-        session.say(server_hello(needs_room))
-        assert await session.states(2) == ["needs-room PENDING_STARTING", "needs-room PENDING_STARTING_FAILED"]
+        session.send(server_hello(needs_space))
+        assert await session.states(2) == ["needs-space PENDING_STARTING", "needs-space PENDING_STARTING_FAILED"]
         filler.unlink()
         async with asyncio.timeout(15):
-            while (await session.states(1)) != ["needs-room RUNNING_OK"]:
+            while (await session.states(1)) != ["needs-space RUNNING_OK"]:
                 pass
         assert [path.read_text() for path in full_disk.glob("**/files/data")] == ["x" * 40_000]
 
@@ -181,7 +184,7 @@ async def test_what_a_full_disk_stopped_goes_on_soon_after_there_is_room(full_di
 async def test_the_second_of_two_agents_of_one_name_is_rejected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They are on two machines; on one machine the second one waits, see the stories of bad days."""
+    """They are on two machines; on one machine the second one waits, see tests/system/test_agent_faults.py."""
     inbox = ToServerChannel(1000)
     server = MiddlewareServer(inbox, None)
     await server.start("127.0.0.1", 0)

@@ -24,7 +24,7 @@ from ankaios.middleware.connecting import ConnectionLost, ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.middleware.server import Limits, MiddlewareServer
 from tests.integration.middleware.support import (
-    CALM,
+    LONG_KEEPALIVE,
     Running,
     a_commander_hello,
     a_request,
@@ -68,7 +68,7 @@ class Cable:
             await self._plugged.wait()
             writer.close()
 
-    async def throw_away(self) -> None:
+    async def discard(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -83,7 +83,7 @@ async def cable_to(running: Running) -> AsyncIterator[Cable]:
     try:
         yield cable
     finally:
-        await cable.throw_away()
+        await cable.discard()
         listener.close()
 
 
@@ -91,7 +91,7 @@ def quick(url: str) -> ConnectionSettings:
     return ConnectionSettings(url, keepalive=Keepalive(0.2, 0.3))
 
 
-async def test_a_silent_line_is_noticed_by_both_sides_within_three_seconds_by_default() -> None:
+async def test_both_sides_detect_an_interrupted_line_within_three_seconds_by_default() -> None:
     async with (
         running_server(limits=Limits()) as running,
         cable_to(running) as cable,
@@ -106,8 +106,8 @@ async def test_a_silent_line_is_noticed_by_both_sides_within_three_seconds_by_de
         assert time.monotonic() - start < LATEST + 0.5
 
 
-async def test_a_silent_line_is_noticed_while_data_waits_to_be_sent() -> None:
-    """Bytes that nobody takes must not keep a dead connection open."""
+async def test_an_interrupted_line_is_detected_while_data_waits_to_be_sent() -> None:
+    """Unsent bytes must not keep a lost connection open."""
     async with (
         running_server(limits=Limits(keepalive=QUICK)) as running,
         cable_to(running) as cable,
@@ -120,7 +120,7 @@ async def test_a_silent_line_is_noticed_while_data_waits_to_be_sent() -> None:
         assert await running.next() == AgentGone("agent_A")
 
 
-async def test_a_silent_line_is_noticed_through_tls(tmp_path: Path) -> None:
+async def test_an_interrupted_line_is_detected_through_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with (
         running_server(authority.server(), Limits(keepalive=QUICK)) as running,
@@ -135,13 +135,13 @@ async def test_a_silent_line_is_noticed_through_tls(tmp_path: Path) -> None:
                 await received(agent)
 
 
-async def test_a_quiet_connection_stays() -> None:
+async def test_an_idle_connection_is_kept() -> None:
     async with (
         running_server(limits=Limits(keepalive=QUICK)) as running,
         answering(running),
         connect(quick(running.url), Method.CLI, a_commander_hello()) as cli,
     ):
-        await asyncio.sleep(2)  # four times what a dead one would get
+        await asyncio.sleep(2)  # four times the limit for a lost one
         await assert_served(cli)
 
 
@@ -162,7 +162,7 @@ asyncio.run(main())
 
 
 async def test_a_frozen_process_is_disconnected_and_does_not_affect_others() -> None:
-    """Its kernel still takes every byte; only the responses are missing."""
+    """Its kernel still receives every byte; only the responses are missing."""
     async with (
         running_server(limits=Limits(keepalive=QUICK)) as running,
         connect(quick(running.url), Method.CLI, a_commander_hello()) as cli,
@@ -212,30 +212,30 @@ async def test_a_large_message_over_a_slow_line_counts_as_activity() -> None:
 
 
 @pytest.mark.parametrize("is_blocking", [False, True])
-async def test_a_server_that_is_starting_may_be_silent_longer_than_a_dead_one(is_blocking: bool) -> None:
+async def test_a_starting_server_has_a_longer_limit_than_the_keepalive(is_blocking: bool) -> None:
     """It listens before it loads its code; until it has accepted the connection, only the limit for that counts."""
     with socket.create_server(("127.0.0.1", 0)) as early:
         url = f"http://127.0.0.1:{early.getsockname()[1]}"
         settings = ConnectionSettings(url, keepalive=Keepalive(0.05, 0.05), connect_timeout=30.0)
-        client = asyncio.to_thread(_ask_blocking, settings) if is_blocking else _ask(settings)
-        asking = asyncio.create_task(client)
-        await asyncio.sleep(0.5)  # several times as long as a dead server is waited for
+        client = asyncio.to_thread(_request_blocking, settings) if is_blocking else _request(settings)
+        waiting = asyncio.create_task(client)
+        await asyncio.sleep(0.5)  # several times the keep-alive limit
         inbox: ToServerChannel = Channel(100)
-        server = MiddlewareServer(inbox, None, Limits(keepalive=CALM))
+        server = MiddlewareServer(inbox, None, Limits(keepalive=LONG_KEEPALIVE))
         server.listen_on(early)
         async with answering(Running(server, inbox, url)), asyncio.timeout(30):
-            response = await asking
+            response = await waiting
         assert response is not None and response.response.requestId == "id"
         await server.close()
 
 
-async def _ask(settings: ConnectionSettings) -> FromServer:
+async def _request(settings: ConnectionSettings) -> FromServer:
     async with connect(settings, Method.CLI, a_commander_hello()) as connection:
         await connection.send(a_request("id"))
         return await connection.receive()
 
 
-def _ask_blocking(settings: ConnectionSettings) -> FromServer | None:
+def _request_blocking(settings: ConnectionSettings) -> FromServer | None:
     with connect_blocking(settings, Method.CLI, a_commander_hello()) as connection:
         connection.send(a_request("id"))
         return connection.receive(30.0)

@@ -87,7 +87,7 @@ def test_a_shared_camera_has_one_user_in_the_whole_cluster(cluster: Cluster) -> 
     assert usage(cluster) == {f"{FOO0}-0": "C:0:node-b"}
 
 
-def test_a_workload_that_ends_gives_its_camera_to_the_next(cluster: Cluster) -> None:
+def test_the_camera_of_an_ended_workload_is_granted_to_the_next(cluster: Cluster) -> None:
     """Delete and re-create at capacity 1 never shows a failed start. [stest->akri~workload-requests-resources~1]"""
     started(cluster, "node-a")
     short = native(["sh", "-c", "sleep 0.3"])
@@ -103,7 +103,7 @@ def test_a_workload_that_ends_gives_its_camera_to_the_next(cluster: Cluster) -> 
     assert "StartingFailed" not in events
 
 
-def test_claims_outlive_crashes_of_agent_and_server(cluster: Cluster) -> None:
+def test_claims_are_kept_after_crashes_of_agent_and_server(cluster: Cluster) -> None:
     """kill -9 of server or agent: a workload keeps its camera, and no other workload gets it."""
     started(cluster, "node-a", "node-b")
     apply(cluster, cameras("foo0", capacity=1), a_user("first", agent="node-a"), a_user("second", agent="node-b"))
@@ -135,7 +135,7 @@ def test_slots_of_a_workload_that_vanished_with_its_agent_are_freed(cluster: Clu
     command = ["sh", "-c", f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 1000"]
     apply(cluster, cameras("foo0", capacity=1), a_user("gone", **native(command)))
     cluster.wait_for("gone", "Running(Ok)")
-    cluster.wait_until("it said who it is", pid_file.exists)
+    cluster.wait_until("the workload has written its process id", pid_file.exists)
     cluster.kill_agent("node-a")
     os.kill(int(pid_file.read_text()), signal.SIGKILL)
     cluster.ank("--no-wait", "delete", "workload", "gone")
@@ -196,7 +196,7 @@ def test_the_server_places_workloads_where_the_devices_are(cluster: Cluster) -> 
     assert {instance["nodes"][0] for instance in owners.values()} == {"node-a", "node-b"}
     (waiting,) = {"one", "two", "three"} - running(cluster)
     reason = ("NotScheduled", f"no agent has enough free devices for 1 x akri.sh/{CONFIGURATION}")
-    cluster.wait_until("the third says why it waits", lambda: cluster.state_of(waiting) == reason)
+    cluster.wait_until("the third reports why it waits", lambda: cluster.state_of(waiting) == reason)
     ended = next(iter(running(cluster)))
     delete(cluster, ended)
     cluster.wait_for(waiting, "Running(Ok)")
@@ -206,7 +206,7 @@ def a_broker(strategy: str, **more: Any) -> dict[str, Any]:
     return {"broker": {"strategy": strategy, "workload": native(), **more}}
 
 
-def test_every_node_that_sees_a_camera_gets_a_broker_while_it_is_there(cluster: Cluster) -> None:
+def test_every_node_that_sees_a_camera_has_a_broker_until_the_camera_vanishes(cluster: Cluster) -> None:
     """[stest->akri~broker-per-node~1] [stest->akri~broker-removed-with-device~1]"""
     started(cluster, "node-a", "node-b")
     apply(cluster, cameras("foo0", "foo1", capacity=2, offlineGraceSeconds=0, **a_broker("perNode")))
@@ -217,7 +217,7 @@ def test_every_node_that_sees_a_camera_gets_a_broker_while_it_is_there(cluster: 
     assert users(cluster).keys() == {f"{camera}-{index}" for camera in (FOO0, FOO1) for index in (0, 1)}
     apply(cluster, cameras("foo1", capacity=2, offlineGraceSeconds=0, **a_broker("perNode")))
     left = {f"{FOO1}-broker-node-a", f"{FOO1}-broker-node-b"}
-    cluster.wait_until("brokers go with their camera", lambda: cluster.states().keys() == left)
+    cluster.wait_until("brokers of the vanished camera are removed", lambda: cluster.states().keys() == left)
     apply(cluster, cameras("foo1", capacity=2, offlineGraceSeconds=0))
     cluster.wait_until("no broker is left", lambda: not cluster.states())
 
@@ -231,10 +231,10 @@ def test_every_camera_gets_one_job(cluster: Cluster) -> None:
         cluster.wait_for(name, "Succeeded(Ok)")
     cluster.wait_until("the cameras are free again", lambda: not users(cluster))
     availability(cluster).write_text("OFFLINE")
-    cluster.wait_until("jobs go with their cameras", lambda: not cluster.states())
+    cluster.wait_until("jobs of the vanished cameras are removed", lambda: not cluster.states())
 
 
-def test_replicas_use_any_cameras_as_far_as_they_go(cluster: Cluster) -> None:
+def test_replicas_use_any_available_cameras(cluster: Cluster) -> None:
     """[stest->akri~broker-on-configuration-level~1] [stest->akri~broker-removed-with-device~1]"""
     started(cluster, "node-a", "node-b")
     broker = a_broker("perConfiguration", replicas=3)
@@ -252,7 +252,7 @@ def test_replicas_use_any_cameras_as_far_as_they_go(cluster: Cluster) -> None:
     cluster.wait_until("none is left", lambda: not cluster.states())
 
 
-def test_devices_and_the_reason_of_a_waiting_workload_are_shown(cluster: Cluster) -> None:
+def test_commands_show_devices_and_what_a_workload_waits_for(cluster: Cluster) -> None:
     started(cluster, "node-a")
     apply(cluster, cameras("foo0", "foo1", capacity=2), a_user("web", 2))
     cluster.wait_for("web", "Running(Ok)")
@@ -260,8 +260,8 @@ def test_devices_and_the_reason_of_a_waiting_workload_are_shown(cluster: Cluster
     assert all(word in listed for word in (FOO0, FOO1, CONFIGURATION, "node-a", "web"))
     assert f"akri.sh/{CONFIGURATION}" in cluster.ank("get", "resources").stdout
     assert f"{FOO0}-0" in cluster.ank("describe", "device", FOO0).stdout
-    apply(cluster, a_user("greedy", 3))
-    cluster.wait_for("greedy", "Pending(WaitingToStart)")
+    apply(cluster, a_user("large", 3))
+    cluster.wait_for("large", "Pending(WaitingToStart)")
     assert f"waits for 3 x akri.sh/{CONFIGURATION}, 2 visible" in cluster.ank("get", "workloads").stdout
 
 

@@ -14,7 +14,7 @@ from tests.support.podman_env import IMAGE, PodmanEnv, needs_podman, podman_env 
 pytestmark = needs_podman
 
 FOREVER = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
-SHOP, BANK = f"echo shop is open; {FOREVER}", f"echo bank is open; {FOREVER}"
+SHOP, COUNTER = f"echo shop is open; {FOREVER}", f"echo bank is open; {FOREVER}"
 
 
 def a_pod(name: str, **containers: str) -> dict[str, object]:
@@ -68,13 +68,13 @@ def pods(env: PodmanEnv) -> list[str]:
     return sorted(env.podman("pod", "ls", "--format", "{{.Name}}").split())
 
 
-def test_a_pod_and_a_deployment_live_in_a_cluster(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_a_pod_and_a_deployment_run_in_a_cluster(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
     """[stest->swdd~agent-supports-podman-kube-runtime~1]
     [stest->swdd~podman-kube-create-workload-apply-manifest~1]
     [stest->swdd~podman-kube-delete-workload-downs-manifest-file~1]
     [stest->swdd~podman-kube-delete-removes-volumes~1]
     """
-    applied = cluster.apply(a_manifest(shop=a_pod("shop", web=SHOP), bank=a_deployment("bank", desk=BANK)))
+    applied = cluster.apply(a_manifest(shop=a_pod("shop", web=SHOP), bank=a_deployment("bank", counter=COUNTER)))
     assert applied.count("Running(Ok)") >= 2, applied
     assert len(pods(podman_env)) == 2
     before = processes(podman_env)
@@ -100,19 +100,19 @@ def test_a_pod_and_a_deployment_live_in_a_cluster(cluster: Cluster, podman_env: 
     assert podman_env.podman("volume", "ls", "--quiet") == ""
 
 
-def test_the_end_of_a_container_of_a_pod_is_seen(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_the_end_of_a_container_of_a_pod_is_reported(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
     """By the agent that started it, and by the next agent."""
-    cluster.apply(a_manifest(shop=a_pod("shop", web=FOREVER, till=FOREVER), bank=a_pod("bank", desk=FOREVER)))
+    cluster.apply(a_manifest(shop=a_pod("shop", web=FOREVER, till=FOREVER), bank=a_pod("bank", counter=FOREVER)))
     podman_env.podman("kill", "--signal", "KILL", "shop-till")
     assert cluster.wait_for("shop", "Failed(ExecFailed)") == "Exit code: '137'"
     cluster.kill_agent("agent_A")
     cluster.start_agent("agent_A")
     cluster.wait_for("bank", "Running(Ok)")
-    podman_env.podman("kill", "--signal", "TERM", "bank-desk")
+    podman_env.podman("kill", "--signal", "TERM", "bank-counter")
     cluster.wait_for("bank", "Succeeded(Ok)")
 
 
-def test_a_pod_that_fails_while_no_agent_is_there_runs_again(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_a_pod_that_failed_without_an_agent_is_run_again(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
     """Pods cannot be restarted, so the new agent removes the ended pod and plays the manifest again."""
     manifest = json.loads(a_manifest(shop=a_pod("shop", web=FOREVER)))
     manifest["workloads"]["shop"]["restartPolicy"] = "ON_FAILURE"
@@ -120,7 +120,7 @@ def test_a_pod_that_fails_while_no_agent_is_there_runs_again(cluster: Cluster, p
     before = processes(podman_env)
     cluster.kill_agent("agent_A")
     podman_env.podman("kill", "--signal", "KILL", "shop-web")
-    cluster.wait_until("podman has tidied up", lambda: states(podman_env)["shop-web"] == "exited")
+    cluster.wait_until("podman has cleaned up", lambda: states(podman_env)["shop-web"] == "exited")
     cluster.start_agent("agent_A")
     cluster.wait_for("shop", "Running(Ok)")
     assert processes(podman_env).keys().isdisjoint(before)

@@ -49,7 +49,7 @@ def started(env: PodmanEnv) -> dict[str, str]:
     return {each["Labels"]["name"].split(".")[0]: each["Id"] for each in running}
 
 
-def test_workloads_outlive_agent_and_server(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_workloads_continue_without_agent_and_server(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
     """kill -9 of server or agent does not affect running workloads; later changes are applied after the restart."""
     manifest = a_manifest(
         a_workload("stays", "agent_A", FOREVER),
@@ -68,7 +68,7 @@ def test_workloads_outlive_agent_and_server(cluster: Cluster, podman_env: Podman
     cluster.ank("--no-wait", "delete", "workload", "goes")
     cluster.start_agent("agent_A", runtimes=["podman"])
     cluster.wait_for("stays", "Running(Ok)")
-    cluster.wait_until("'goes' is gone", lambda: "goes" not in started(podman_env))
+    cluster.wait_until("'goes' is removed", lambda: "goes" not in started(podman_env))
     assert started(podman_env)["stays"] == before["stays"]
     cluster.wait_for("ends", "Failed(ExecFailed)")
 
@@ -95,7 +95,7 @@ def test_a_signal_ends_the_agent_but_not_its_workloads(
     assert list(started(podman_env)) == ["web"]
 
 
-def test_restart_policies_and_retries(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_failed_workloads_are_restarted_and_failed_starts_are_retried(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
     cluster.start_server(
         a_manifest(
             a_workload("always", "agent_A", "sleep 0.3", restartPolicy="ALWAYS"),
@@ -124,7 +124,7 @@ def test_restart_policies_and_retries(cluster: Cluster, podman_env: PodmanEnv) -
     )
 
 
-def test_a_chain_over_two_agents(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
+def test_dependencies_are_observed_over_two_agents(cluster: Cluster, podman_env: PodmanEnv) -> None:  # noqa: F811
     cluster.start_server()
     for agent in ("agent_A", "agent_B"):
         cluster.start_agent(agent, runtimes=["podman"])

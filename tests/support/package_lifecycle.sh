@@ -1,9 +1,9 @@
 #!/bin/sh
-# The life of a Debian package, told in sections ("== name"), on a copy of this machine that nobody else sees: an overlay
-# over / in a mount namespace of its own, gone with this process. Started with processes and a network of its own, too.
+# The lifecycle of a Debian package, printed in sections ("== name"), on a private copy of this machine: an overlay
+# over / in a separate mount namespace, removed with this process. It has separate process and network namespaces, too.
 # Argument: a folder with dist/*.deb, manifest.yaml and the scripts installed.sh, started.sh and removed.sh.
 set -eu
-umask 022  # / and /tmp of that machine are for all its users, whatever the umask of this one
+umask 022  # / and /tmp of that machine are for all its users, with any umask of this one
 story=$1
 work=$story/overlay
 
@@ -33,7 +33,7 @@ there() {
     SYSTEMD_OFFLINE=1 DEBIAN_FRONTEND=noninteractive APT_CONFIG=/tmp/apt.conf "$@" 2>&1
 }
 
-# What was added to the machine, without the books that apt, dpkg and the user database keep.
+# What was added to the machine, without the databases of apt, dpkg and the users.
 added() {
   (cd "$work/upper" && find . -type f -o -type l) | sed 's|^\.||' | sort |
     grep -Ev '^/(var/(lib/(apt|dpkg|systemd)|log|cache)/|etc/(passwd|shadow|group|gshadow)-?$|etc/\.pwd\.lock$)' || true
@@ -59,7 +59,7 @@ else
   echo "no systemd-analyze"
 fi
 echo "== started"
-# No systemd runs here: this is what its units would start, as the users they name.
+# No systemd runs here: these are the programs that its units would start, as the users they name.
 mkdir "$work/root/run/ankaios"
 there setpriv --reuid ank-server --regid ank-server --clear-groups ank-server >"$work/server.log" &
 there ank-agent >"$work/agent.log" &
@@ -70,7 +70,7 @@ until grep -q "Agent 'node1' has connected" "$work/server.log" || [ $tries -gt 2
 done
 there sh -eu /tmp/started.sh || cat "$work/server.log" "$work/agent.log"
 echo "== updated"
-# To a version with other settings for `ank`, which nobody has changed here. Nobody is there to be asked, either.
+# To a version with other settings for `ank`, which are unchanged here. The installation is not interactive.
 dpkg-deb --raw-extract "$story"/dist/*.deb "$work/next"
 sed -i 's/^Version: .*/&+next/' "$work/next/DEBIAN/control"
 echo "# of the next version" >>"$work/next/etc/ankaios/ank.conf"

@@ -52,12 +52,12 @@ def start(cluster: Cluster, manifest: str) -> None:
     cluster.start_agent("agent_A", runtimes=["podman"])
 
 
-def tell(cluster: Cluster, *arguments: str) -> None:
+def run(cluster: Cluster, *arguments: str) -> None:
     cluster.ank("--no-wait", *arguments)
 
 
 def apply(cluster: Cluster, manifest: str) -> None:
-    tell(cluster, "apply", str(cluster.write("next.yaml", manifest)))
+    run(cluster, "apply", str(cluster.write("next.yaml", manifest)))
 
 
 def wait_for_reason(cluster: Cluster, workload: str, state: str, reason: str) -> None:
@@ -68,7 +68,7 @@ def wait_for_reason(cluster: Cluster, workload: str, state: str, reason: str) ->
     cluster.wait_until(f"{workload} is {state} because of '{reason}'", is_reported, more=cluster.states)
 
 
-def test_a_missing_podman_is_the_reason_until_it_is_installed(cluster: Cluster, podman: StandIn) -> None:
+def test_a_missing_podman_is_reported_until_it_is_installed(cluster: Cluster, podman: StandIn) -> None:
     Path(podman.program).rename(podman.folder / "not yet")
     start(cluster, a_manifest("web"))
     wait_for_reason(cluster, "web", "Pending(Starting)", "Could not spawn command: [Errno 2] No such file or directory")
@@ -104,7 +104,7 @@ def test_a_start_that_hangs_is_reported_and_succeeds_when_podman_continues(clust
     assert len(podman.calls("run")) == 1
 
 
-def test_a_podman_that_is_killed_in_mid_call_leaves_one_container(cluster: Cluster, podman: StandIn) -> None:
+def test_a_podman_that_is_killed_during_a_call_leaves_one_container(cluster: Cluster, podman: StandIn) -> None:
     podman.script("run", do="work-then-die", times=3)
     start(cluster, a_manifest("web"))
     wait_for_reason(cluster, "web", "Pending(Starting)", 'Ended by signal 9. Execution of \'podman "run"')
@@ -113,14 +113,14 @@ def test_a_podman_that_is_killed_in_mid_call_leaves_one_container(cluster: Clust
 
 
 @pytest.mark.parametrize("fault", ["fail", "die"])
-def test_a_failed_delete_is_repeated_when_podman_works_again(cluster: Cluster, podman: StandIn, fault: str) -> None:
+def test_a_failed_deletion_is_repeated_until_podman_works_again(cluster: Cluster, podman: StandIn, fault: str) -> None:
     start(cluster, a_manifest("goes", "changes"))
     for name in ("goes", "changes"):
         cluster.wait_for(name, "Running(Ok)")
     for verb in ("stop", "rm"):
         podman.script(verb, do=fault, stderr="podman is broken")
     apply(cluster, a_manifest("changes", image="two"))
-    tell(cluster, "delete", "workload", "goes")
+    run(cluster, "delete", "workload", "goes")
     wait_for_reason(cluster, "goes", "Stopping(DeleteFailed)", "podman is broken")
     podman.heal()
     cluster.wait_for("goes", "Removed", seconds=SOON)
@@ -135,11 +135,11 @@ def test_containers_removed_by_hand_are_lost_and_can_be_deleted(cluster: Cluster
     podman.forget_container(podman.containers()[0])
     cluster.wait_for("web", "Failed(Lost)", seconds=SOON)
     assert len(podman.calls("run")) == 1
-    tell(cluster, "delete", "workload", "web")
+    run(cluster, "delete", "workload", "web")
     cluster.wait_for("web", "Removed", seconds=SOON)
 
 
-def test_containers_removed_by_hand_come_back_if_they_always_restart(cluster: Cluster, podman: StandIn) -> None:
+def test_containers_removed_by_hand_are_restarted_with_policy_always(cluster: Cluster, podman: StandIn) -> None:
     start(cluster, a_manifest("web", more="restartPolicy: ALWAYS"))
     cluster.wait_for("web", "Running(Ok)")
     (lost,) = podman.containers()
@@ -148,12 +148,14 @@ def test_containers_removed_by_hand_come_back_if_they_always_restart(cluster: Cl
     cluster.wait_for("web", "Running(Ok)", seconds=SOON)
     assert len(podman.containers()) == 1
     assert len(podman.calls("run")) == 2
-    tell(cluster, "delete", "workload", "web")
+    run(cluster, "delete", "workload", "web")
     cluster.wait_for("web", "Removed", seconds=SOON)
     assert podman.containers() == []
 
 
-def test_fifty_containers_that_exit_at_the_same_moment(cluster: Cluster, podman: StandIn, tmp_path: Path) -> None:
+def test_fifty_containers_that_exit_at_the_same_moment_are_all_reported(
+    cluster: Cluster, podman: StandIn, tmp_path: Path
+) -> None:
     names = [f"w{number}" for number in range(50)]
     wait = f"[/bin/sh, -c, 'while ! test -e {tmp_path}/now; do /bin/sleep 0.05; done; exit 3']"
     start(cluster, a_manifest(*names, command=wait))
@@ -168,7 +170,7 @@ def test_fifty_containers_that_exit_at_the_same_moment(cluster: Cluster, podman:
     assert len(podman.calls("run")) == 50
 
 
-def test_a_server_that_comes_back_with_another_state(cluster: Cluster, podman: StandIn) -> None:
+def test_the_agent_adopts_the_state_of_a_restarted_server(cluster: Cluster, podman: StandIn) -> None:
     start(cluster, a_manifest("stays", "goes", "changes"))
     for name in ("stays", "goes", "changes"):
         cluster.wait_for(name, "Running(Ok)")
@@ -179,7 +181,7 @@ def test_a_server_that_comes_back_with_another_state(cluster: Cluster, podman: S
     cluster.start_server(a_manifest("stays") + "\n".join([*new, ""]))
     for name in ("stays", "changes", "new"):
         cluster.wait_for(name, "Running(Ok)", seconds=SOON)
-    cluster.wait_until("'goes' is gone", lambda: len(podman.containers()) == 3, SOON)
+    cluster.wait_until("'goes' is removed", lambda: len(podman.containers()) == 3, SOON)
     assert stays in podman.containers()
     assert sorted(cluster.states()) == ["changes", "new", "stays"]
     assert len(podman.calls("run")) == 5
@@ -191,20 +193,20 @@ def test_the_second_agent_of_a_name_waits_until_the_first_has_ended(cluster: Clu
     first = cluster.agents.pop("agent_A")
     cluster.agents["first"] = first
     cluster.start_agent("agent_A", runtimes=["podman"])
-    cluster.wait_until("the second one says so", lambda: "waiting until it has ended" in cluster.logs())
+    cluster.wait_until("the second one reports that it waits", lambda: "waiting until it has ended" in cluster.logs())
     apply(cluster, a_manifest("more"))
     cluster.wait_for("more", "Running(Ok)")
     assert cluster.states()["web"] == ("Running(Ok)", "")
     cluster.kill_agent("first", signal.SIGKILL)
-    tell(cluster, "delete", "workload", "more")
+    run(cluster, "delete", "workload", "more")
     cluster.wait_for("more", "Removed", seconds=SOON)
     cluster.wait_for("web", "Running(Ok)", seconds=SOON)  # the second one may come after the delete
-    cluster.wait_until("'more' is gone", lambda: len(podman.containers()) == 1, SOON)
+    cluster.wait_until("'more' is removed", lambda: len(podman.containers()) == 1, SOON)
     assert cluster.states() == {"web": ("Running(Ok)", "")}
     assert len(podman.calls("run")) == 2
 
 
-def test_a_clock_jump_affects_nothing(cluster: Cluster, podman: StandIn) -> None:
+def test_a_clock_that_jumps_does_not_affect_workloads(cluster: Cluster, podman: StandIn) -> None:
     cluster.write("sitecustomize.py", JUMPING_CLOCK)
     cluster.environ["PYTHONPATH"] = f"{cluster.folder}:{cluster.environ.get('PYTHONPATH', '')}"
     podman.script("run", do="fail", stderr="not yet", times=2)
@@ -213,6 +215,6 @@ def test_a_clock_jump_affects_nothing(cluster: Cluster, podman: StandIn) -> None
     cluster.wait_for("web", "Running(Ok)", seconds=SOON)
     apply(cluster, a_manifest("ends", command="[/bin/sh, -c, 'exit 3']"))
     cluster.wait_for("ends", "Failed(ExecFailed)", seconds=SOON)
-    tell(cluster, "delete", "workload", "web")
+    run(cluster, "delete", "workload", "web")
     cluster.wait_for("web", "Removed", seconds=SOON)
     assert "Traceback" not in cluster.logs()

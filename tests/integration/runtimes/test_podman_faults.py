@@ -1,4 +1,4 @@
-"""The podman connector when podman is slow, silent, confused or dies, with a stand-in that does so on request."""
+"""The podman connector with a podman that is slow, hangs, prints invalid output or is killed (a script)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +18,7 @@ from tests.integration.runtimes.state_log import LIMIT, StateLog
 from tests.support.builders import a_workload
 from tests.support.stand_in import StandIn
 
-SHORT = 3.0  # enough for a stand-in on a busy machine
+SHORT = 3.0  # enough for the replacement on a busy machine
 LONG = 60.0
 
 
@@ -38,7 +38,7 @@ async def a_runtime(stand_in: StandIn, limit: float) -> AsyncIterator[PodmanRunt
 
 
 @pytest.fixture
-async def impatient(stand_in: StandIn) -> AsyncIterator[PodmanRuntime]:
+async def short_limit_runtime(stand_in: StandIn) -> AsyncIterator[PodmanRuntime]:
     async with a_runtime(stand_in, SHORT) as made:
         yield made
 
@@ -53,18 +53,18 @@ def a_spec(name: str = "web") -> WorkloadSpec:
     return a_workload(name, config="image: image\ncommandArgs: [sleep, '100']")
 
 
-async def test_a_silent_podman_is_given_up_and_the_agent_can_ask_again(
-    stand_in: StandIn, impatient: PodmanRuntime
+async def test_a_call_of_a_hanging_podman_ends_and_the_next_call_succeeds(
+    stand_in: StandIn, short_limit_runtime: PodmanRuntime
 ) -> None:
-    await impatient.create_workload(a_spec(), Extras())
+    await short_limit_runtime.create_workload(a_spec(), Extras())
     stand_in.script("ps", do="hang")
     with pytest.raises(RuntimeFailed, match="No response within 3 s"):
-        await impatient.existing_workloads("agent_A")
+        await short_limit_runtime.existing_workloads("agent_A")
     stand_in.heal()
     async with asyncio.timeout(LIMIT):
         while True:
             try:
-                found = await impatient.existing_workloads("agent_A")
+                found = await short_limit_runtime.existing_workloads("agent_A")
                 break
             except RuntimeFailed:
                 await asyncio.sleep(0.1)  # the error is kept for a second
@@ -72,19 +72,19 @@ async def test_a_silent_podman_is_given_up_and_the_agent_can_ask_again(
 
 
 @pytest.mark.parametrize("what", ["work-then-die", "work-then-hang"])
-async def test_a_podman_that_breaks_off_a_start_leaves_no_container(
-    stand_in: StandIn, impatient: PodmanRuntime, what: str
+async def test_a_start_that_podman_does_not_complete_leaves_no_container(
+    stand_in: StandIn, short_limit_runtime: PodmanRuntime, what: str
 ) -> None:
     """Without the clean-up, the name of the container would block every retry."""
     stand_in.script("run", do=what, times=1)
     with pytest.raises(RuntimeFailed):
-        await impatient.create_workload(a_spec(), Extras())
+        await short_limit_runtime.create_workload(a_spec(), Extras())
     assert stand_in.containers() == []
-    workload = await impatient.create_workload(a_spec(), Extras())
+    workload = await short_limit_runtime.create_workload(a_spec(), Extras())
     assert stand_in.containers() == [workload]
 
 
-async def test_a_confused_podman_makes_the_state_unknown_until_it_is_itself_again(
+async def test_an_invalid_listing_makes_the_state_unknown_until_the_next_valid_one(
     stand_in: StandIn, runtime: PodmanRuntime
 ) -> None:
     spec = a_spec()
@@ -101,9 +101,7 @@ async def test_a_confused_podman_makes_the_state_unknown_until_it_is_itself_agai
     checker.stop()
 
 
-async def test_workloads_that_cannot_start_do_not_keep_the_others_waiting(
-    stand_in: StandIn, runtime: PodmanRuntime
-) -> None:
+async def test_workloads_that_cannot_start_do_not_delay_others(stand_in: StandIn, runtime: PodmanRuntime) -> None:
     stand_in.script("run", do="hang", times=2)
     stuck = [asyncio.create_task(runtime.create_workload(a_spec(f"stuck{number}"), Extras())) for number in range(2)]
     async with asyncio.timeout(LIMIT):
@@ -116,7 +114,7 @@ async def test_workloads_that_cannot_start_do_not_keep_the_others_waiting(
     await asyncio.wait(stuck)
 
 
-async def test_a_slow_stop_is_waited_for(stand_in: StandIn, runtime: PodmanRuntime) -> None:
+async def test_a_deletion_waits_for_a_slow_stop(stand_in: StandIn, runtime: PodmanRuntime) -> None:
     workload = await runtime.create_workload(a_spec(), Extras())
     stand_in.script("rm", do="slow", seconds=1.0)
     await runtime.delete_workload(workload)

@@ -1,7 +1,7 @@
-"""Promise: the end of a podman container is told in less time than one `podman ps` takes (median).
+"""Limit: the end of a podman container is reported in less time than one `podman ps` takes (median).
 
-Nobody who polls can keep that. A container spins until a file appears and ends; the time from making the file to being
-told counts. Needs root rights and podman.
+No polling program can achieve that. A container spins until a file appears and ends; the time from the creation of the
+file to the report counts. Needs root rights and podman.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ async def one_exit(runtime: PodmanRuntime, folder: Path, number: int) -> float:
     spec = a_workload(f"w{number}", config=f"image: {IMAGE}\ncommandArgs: [sh, -c, '{SCRIPT}']")
     extras = Extras(grants=(DeviceGrant(mounts=(DeviceMount("/moment", str(folder)),)),))
     workload = await runtime.create_workload(spec, extras)
-    told = asyncio.get_running_loop().create_future()
+    reported = asyncio.get_running_loop().create_future()
 
     def sink(state: ExecutionState) -> None:
         if state == exited(3):
-            told.set_result(time.perf_counter())
+            reported.set_result(time.perf_counter())
 
     checker = runtime.start_checker(spec, workload, sink)
     await asyncio.sleep(0.3)
     began = time.perf_counter()
     (folder / "now").touch()
-    took: float = await told - began
+    took: float = await reported - began
     checker.stop()
     (folder / "now").unlink()
     await runtime.delete_workload(workload)
@@ -69,10 +69,10 @@ def main() -> int:
         listing = statistics.median(one_listing(env) for _ in range(5))
         times = asyncio.run(measure(env))
     median = statistics.median(times)
-    print(f"exit to news: median {median * 1000:.1f} ms, worst {max(times) * 1000:.1f} ms of {ROUNDS}")
+    print(f"exit to report: median {median * 1000:.1f} ms, worst {max(times) * 1000:.1f} ms of {ROUNDS}")
     print(f"one `podman ps`: {listing * 1000:.0f} ms")
     kept = median <= MAX_RATIO * listing
-    print("promise kept" if kept else "promise broken")
+    print("within the limit" if kept else "limit exceeded")
     return 0 if kept else 1
 
 
