@@ -637,13 +637,13 @@ async def test_the_first_part_of_an_id_names_the_workload_and_the_rest_is_return
         pipes = [Pipes(a.folder.control_interface(spec.instance_name)) for spec in talkers]
         for pipe in pipes:
             pipe.hello()
-            await pipe.hear()
+            await pipe.receive()
         for request_id in ("db@1", "web@a@b", "web@"):
             response = Response(requestId=request_id, completeStateResponse=CompleteStateResponse())
             a.manager.handle(FromServer(response=response))
-        assert (await pipes[0].hear()).response.requestId == "a@b"
-        assert (await pipes[0].hear()).response.requestId == ""
-        assert (await pipes[1].hear()).response.requestId == "1"
+        assert (await pipes[0].receive()).response.requestId == "a@b"
+        assert (await pipes[0].receive()).response.requestId == ""
+        assert (await pipes[1].receive()).response.requestId == "1"
         for pipe in pipes:
             pipe.close()
 

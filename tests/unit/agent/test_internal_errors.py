@@ -204,11 +204,11 @@ async def request(given: Given) -> None:
     interface = interface_of(given)
     pipes = Pipes(interface.folder)
     pipes.hello()
-    await pipes.hear()
+    await pipes.receive()
     given.patch.setattr(interface._session, "receive", FailsOnce(interface._session.receive))
     for number in (1, 2):
         pipes.ask(f"r{number}", "desiredState")
-    response = (await pipes.hear()).response
+    response = (await pipes.receive()).response
     given.messages.append(f"{response.requestId}: {response.error.message}")
     await given.until_reported('"web@r2"')
     pipes.close()
@@ -220,7 +220,7 @@ async def reading(given: Given) -> None:
     given.patch.setattr(interface._reader, "read", FailsOnce(interface._reader.read))
     pipes = Pipes(interface.folder)
     pipes.hello()
-    await pipes.hear()
+    await pipes.receive()
     pipes.ask("r1", "desiredState")  # reaches the read that fails
     pipes.ask("r2", "desiredState")
     await given.until_reported('"web@r2"')
@@ -233,11 +233,11 @@ async def writing(given: Given) -> None:
     interface = interface_of(given)
     pipes = Pipes(interface.folder)
     pipes.hello()
-    await pipes.hear()
+    await pipes.receive()
     given.patch.setattr(interface._writer, "write", FailsOnce(interface._writer.write))
     for number in (1, 2):
         interface.deliver(base.Response(requestId=f"r{number}", error=base.Error(message=SHOWN)))
-    given.messages.append(str((await pipes.hear()).response))
+    given.messages.append(str((await pipes.receive()).response))
     assert 'requestId: "r2"' in given.messages[-1]
     pipes.close()
 

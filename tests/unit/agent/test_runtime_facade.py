@@ -155,7 +155,7 @@ async def test_update_replaces_the_pipes_and_the_workload(facade: Facade) -> Non
     old, moved = (facade.folder.control_interface(spec.instance_name) for spec in (WEB, WEB2))
     pipes = Pipes(old)
     pipes.hello()
-    await pipes.hear()
+    await pipes.receive()
     work.update(a_workload("web", "A", config="image: two", access=ACCESS))
     assert (await facade.settle())[-1] == "web Running(Ok)"
     assert not old.exists()
@@ -189,9 +189,9 @@ async def test_a_response_reaches_the_pipe_of_its_workload(facade: Facade) -> No
     await facade.settle()
     pipes = Pipes(facade.folder.control_interface(WEB.instance_name))
     pipes.hello()
-    await pipes.hear()
+    await pipes.receive()
     assert work.interface.deliver(response)
-    assert (await pipes.hear()).response == response
+    assert (await pipes.receive()).response == response
     pipes.close()
 
 

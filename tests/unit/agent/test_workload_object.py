@@ -61,7 +61,7 @@ async def test_fifos_that_the_workload_replaced_are_created_again_with_its_next_
         assert place.is_fifo()
         pipes = Pipes(interface_of(a))
         pipes.hello()
-        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert (await pipes.receive()).HasField("controlInterfaceAccepted")
         pipes.close()
     assert (tmp_path / "victim").read_text() == "precious"
 
@@ -89,7 +89,7 @@ async def test_a_subscription_is_sent_to_each_server_until_its_workload_is_delet
         await a.handle(server_hello(NAV))
         pipes = Pipes(interface_of(a))
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         pipes.write(encode(request.SerializeToString()))
         await a.until(lambda: len(a.outbox._queue))
         assert [message.request.requestId for message in await a.messages()] == ["nav@1"]
