@@ -56,7 +56,7 @@ def test_an_invalid_release_is_rejected(version: str, notes: list[str], reason: 
         with_release(CHANGELOG, version, DAY, notes)
 
 
-def test_a_refused_release_changes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rejected_release_changes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for version in ("1.1", "v1.1.0", "1.0.0"):
         assert main(["prepare", version], Project(root)) == 1
     assert "error: cannot release: '1.1' is not a version such as 1.2.0" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_skipped_tests_are_listed_by_reason() -> None:
     ]
 
 
-def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_step_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refusal:
         main(["lnit"])
     assert refusal.value.code == 2

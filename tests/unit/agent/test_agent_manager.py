@@ -556,7 +556,7 @@ async def test_files_that_cannot_be_written_stop_the_start() -> None:
 async def test_a_workload_whose_name_is_a_path_changes_nothing_outside_of_the_run_folder(tmp_path: Path) -> None:
     base = tmp_path / "run"
     base.mkdir()
-    outside = tmp_path / "victim"
+    outside = tmp_path / "other_folder"
     bad = replace(
         web(access=MAY_READ, files=(File("/x", data="x"),)), instance_name=InstanceName(f"{outside}/", "", "A")
     )
@@ -652,11 +652,11 @@ async def test_a_response_without_receiver_is_dropped_and_its_logs_are_cancelled
     async with an_agent() as a:
         await a.handle(server_hello(WEB))
         plain = Response(requestId="web@1", completeStateResponse=CompleteStateResponse())
-        logs = Response(requestId="nobody@2@3", logEntriesResponse=LogEntriesResponse())
+        logs = Response(requestId="unknown@2@3", logEntriesResponse=LogEntriesResponse())
         a.manager.handle(FromServer(response=plain))
         a.manager.handle(FromServer(response=logs))
         (cancel,) = await a.messages()
-        assert (cancel.request.requestId, cancel.request.HasField("logsCancelRequest")) == ("nobody@2@3", True)
+        assert (cancel.request.requestId, cancel.request.HasField("logsCancelRequest")) == ("unknown@2@3", True)
 
 
 # -- devices

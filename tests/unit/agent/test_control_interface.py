@@ -62,7 +62,7 @@ def _ignore(result: HealthResult) -> None:
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
 
 

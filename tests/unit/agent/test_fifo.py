@@ -12,7 +12,7 @@ from ankaios.agent.fifo import FifoReader, FifoWriter, NoFifo, fits_at_once, is_
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
 
 
@@ -130,7 +130,7 @@ async def test_waiting_for_a_writer_uses_no_cpu(path: Path, reader: FifoReader) 
 
 async def test_data_for_an_earlier_agent_is_discarded(path: Path) -> None:
     keeper = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-    os.write(keeper, b"the end of a request to an agent that died")
+    os.write(keeper, b"the end of a request to a killed agent")
     reader = FifoReader(path)
     os.write(keeper, b"hello")
     assert await reader.read() == b"hello"

@@ -40,7 +40,7 @@ CAMERA = a_workload("web", "A", resources=(ResourceRequest("camera", 1),))
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.001)
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
 

@@ -117,13 +117,13 @@ async def test_a_failed_collection_ends_with_the_reason_and_a_stop() -> None:
 
         async def broken(*_: object) -> object:
             yield b"first\nunfinished"
-            raise RuntimeFailed("podman died")
+            raise RuntimeFailed("podman failed")
 
         a.podman.logs = broken  # type: ignore[method-assign,assignment]
         a.manager.handle(logs_request("1", "web"))
         assert await logs(a) == [
             "1: ['web.given first']",
-            "1: ['web.given unfinished', 'web.given podman died']",
+            "1: ['web.given unfinished', 'web.given podman failed']",
             "1: web stop",
         ]
 

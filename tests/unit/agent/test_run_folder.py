@@ -62,7 +62,7 @@ def test_only_the_folder_of_the_instance_is_removed(tmp_path: Path) -> None:
 def test_a_name_outside_of_the_run_folder_is_rejected_and_removes_nothing(tmp_path: Path, workload: str) -> None:
     folder = RunFolder(tmp_path, "A")
     folder.prepare()
-    for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../victim", "A")):
+    for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../outside", "A")):
         with pytest.raises(Rejected, match="not a valid name of a workload instance"):
             folder.of(name)
         folder.remove(name)
@@ -77,7 +77,7 @@ def test_a_link_in_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
         RunFolder(tmp_path, "A").prepare()
 
 
-def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "A_io").mkdir()
     monkeypatch.setattr("ankaios.agent.run_folder.untrusted_part", lambda _: None)
     monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "A_io").stat().st_uid + 1)

@@ -182,7 +182,7 @@ def test_the_state_folder_and_the_time_without_a_server_are_settings(
     assert read_agent_settings(["-n", "a", "-k", "-x", file, "--state-dir", "/flag"]).state_dir == Path("/flag")
 
 
-def test_a_negative_time_without_a_server_is_refused(tmp_path: Path) -> None:
+def test_a_negative_time_without_a_server_is_rejected(tmp_path: Path) -> None:
     file = a_file(tmp_path, "version = 'v1'\noffline_start_after = -1\n")
     with pytest.raises(StartupFailed, match="'offline_start_after' must not be negative, found '-1'"):
         read_agent_settings(["-n", "a", "-k", "-x", file])

@@ -36,17 +36,17 @@ def test_folders_of_any_depth_are_removed(tmp_path: Path) -> None:
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    (victim / "precious").write_text("x")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("x")
     (tmp_path / "x/inner").mkdir(parents=True)
-    (tmp_path / "x/link").symlink_to(victim)
-    (tmp_path / "x/inner/link").symlink_to(victim)
-    (tmp_path / "y").symlink_to(victim)
+    (tmp_path / "x/link").symlink_to(outside)
+    (tmp_path / "x/inner/link").symlink_to(outside)
+    (tmp_path / "y").symlink_to(outside)
     assert remove_tree(tmp_path / "x", LONG_ENOUGH)
     assert remove_tree(tmp_path / "y", LONG_ENOUGH)
-    assert [path.name for path in tmp_path.iterdir()] == ["victim"]
-    assert (victim / "precious").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+    assert (outside / "kept").exists()
 
 
 def test_missing_paths_are_ignored_and_files_are_removed(tmp_path: Path) -> None:
@@ -60,19 +60,19 @@ def test_an_entry_that_cannot_be_removed_does_not_keep_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x/inner").mkdir(parents=True)
-    for name in ("stubborn", "a", "inner/stubborn", "inner/b"):
+    for name in ("locked", "a", "inner/locked", "inner/b"):
         (tmp_path / "x" / name).write_text("x")
     unlink = os.unlink
 
     def fails_for_one(path: str, *, dir_fd: int | None = None) -> None:
-        if path == "stubborn":
+        if path == "locked":
             raise PermissionError
         unlink(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", fails_for_one)
     assert not remove_tree(tmp_path / "x", LONG_ENOUGH)
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-    assert left == ["x/inner/stubborn", "x/stubborn"]
+    assert left == ["x/inner/locked", "x/locked"]
 
 
 def test_time_is_limited(tmp_path: Path) -> None:

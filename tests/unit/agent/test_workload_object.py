@@ -45,25 +45,25 @@ async def test_the_folder_of_an_instance_is_closed_to_others() -> None:
 async def test_fifos_that_the_workload_replaced_are_created_again_with_its_next_start(
     trap: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "outside").write_text("unchanged")
     async with an_agent() as a:
         await a.handle(server_hello(NAV))
-        place = interface_of(a) / "input"
-        place.unlink()
+        path = interface_of(a) / "input"
+        path.unlink()
         match trap:
             case "link":
-                place.symlink_to(tmp_path / "victim")
+                path.symlink_to(tmp_path / "outside")
             case "file":
-                place.write_text("")
+                path.write_text("")
             case "full folder":
-                (place / "a/b/c").mkdir(parents=True)
+                (path / "a/b/c").mkdir(parents=True)
         await restart(a)
-        assert place.is_fifo()
+        assert path.is_fifo()
         pipes = Pipes(interface_of(a))
         pipes.hello()
         assert (await pipes.receive()).HasField("controlInterfaceAccepted")
         pipes.close()
-    assert (tmp_path / "victim").read_text() == "precious"
+    assert (tmp_path / "outside").read_text() == "unchanged"
 
 
 async def test_unchanged_fifos_are_kept() -> None:

@@ -71,7 +71,7 @@ def test_a_given_file_must_exist(tmp_path: Path) -> None:
         load_config_file(tmp_path / "missing.conf", [])
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x.conf"
     path.write_bytes(b"version = 'v1'\n\xff")
     with pytest.raises(StartupFailed, match="not UTF-8 text at byte 15"):
@@ -138,7 +138,7 @@ def test_only_true_and_false_are_switch_values(text: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "default"), [("yes", False), (1, "text"), (True, 3000), ("3", 3000), ([], "x")])
-def test_values_of_the_wrong_kind_in_the_file_are_refused(value: object, default: object) -> None:
+def test_values_of_the_wrong_kind_in_the_file_are_rejected(value: object, default: object) -> None:
     with pytest.raises(StartupFailed, match="'key' must be "):
         choose(None, None, {"key": value}, "key", default)
 
@@ -198,7 +198,7 @@ def test_an_invalid_pem_file_of_the_config_file_is_reported_even_if_a_flag_repla
     assert not isinstance(failure.value, BadPemFile)
 
 
-def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_a_key_that_others_may_read_is_rejected(tmp_path: Path) -> None:
     key = a_pem(tmp_path, "key", 0o644)
     with pytest.raises(BadPemFile, match="its mode is 0644, a private key needs 0600 or 0400") as failure:
         load_pem_material({"key_pem": str(key)}, "ANK", {}, environ={})
@@ -206,7 +206,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
     assert str(key) in failure.value.reason
 
 
-def test_pem_files_that_cannot_be_pem_are_refused(tmp_path: Path) -> None:
+def test_pem_files_that_cannot_be_pem_are_rejected(tmp_path: Path) -> None:
     binary, huge = a_pem(tmp_path, "binary"), a_pem(tmp_path, "huge")
     binary.write_bytes(b"\xff\x00")
     huge.write_bytes(b"x" * 1_048_577)

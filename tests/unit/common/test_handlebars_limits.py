@@ -45,7 +45,7 @@ def test_fifty_blocks_may_be_nested() -> None:
     ],
     ids=["51 blocks", "open blocks", "sub-expressions", "lists", "maps"],
 )
-def test_a_template_that_is_nested_too_deep_is_refused(template: str, what: str) -> None:
+def test_a_template_that_is_nested_too_deep_is_rejected(template: str, what: str) -> None:
     with pytest.raises(TemplateSyntaxError, match=what):
         compile_template(template)
 

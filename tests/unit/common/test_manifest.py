@@ -314,7 +314,7 @@ def test_a_broker_may_name_its_device_by_the_placeholder() -> None:
 
 
 @pytest.mark.parametrize("tag", ["{key: [], value: b}", "{key: a, value: {}}", "{key: a}", "a"])
-def test_a_deprecated_tag_that_is_no_pair_of_texts_is_refused(tag: str) -> None:
+def test_a_deprecated_tag_that_is_no_pair_of_texts_is_rejected(tag: str) -> None:
     text = f"apiVersion: v0.1\nworkloads: {{w: {{runtime: r, runtimeConfig: c, tags: [{tag}]}}}}"
     with pytest.raises(Rejected, match="Invalid tags of workload 'w'"):
         load_manifest(text, "it")

@@ -60,7 +60,7 @@ async def test_a_scraper_that_accepts_open_metrics_gets_it() -> None:
     ("request_line", "status"),
     [("GET /", "404"), ("POST /metrics", "405"), ("HEAD /metrics", "200"), ("nonsense", "405")],
 )
-async def test_other_requests_are_refused(request_line: str, status: str) -> None:
+async def test_other_requests_are_rejected(request_line: str, status: str) -> None:
     text = await answer_to(f"{request_line} HTTP/1.1\r\n\r\n".encode())
     assert text.startswith(f"HTTP/1.1 {status} ")
     assert "ankaios_updates" not in text

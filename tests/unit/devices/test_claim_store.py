@@ -100,7 +100,7 @@ def test_a_crash_at_any_step_keeps_the_previous_record(tmp_path: Path, step: str
         store.save(newer)
     after = ClaimStore(tmp_path)
     assert list(after.load()) == [RECORD]
-    assert len(list((tmp_path / "claims").iterdir())) == 1  # what the crash left behind is gone
+    assert len(list((tmp_path / "claims").iterdir())) == 1  # the temporary file of the crash is removed
     after.save(newer)
     assert list(after.load()) == [newer]
 

@@ -41,7 +41,7 @@ async def test_a_server_that_does_not_answer_receives_one_request() -> None:
     assert len([request for request in made.sent if request.changes[0].after]) == 1
 
 
-async def test_a_refused_allocation_is_planned_again_a_few_times() -> None:
+async def test_a_denied_allocation_is_planned_again_a_few_times() -> None:
     made = Allocator(shared=True)
     allocating = asyncio.create_task(cameras_of(made).allocate([["0"]]))
     for attempt in range(1, ATTEMPTS + 1):

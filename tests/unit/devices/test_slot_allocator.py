@@ -82,7 +82,7 @@ async def test_each_answer_belongs_to_its_request() -> None:
     assert made.used() == {0: "w1"}
 
 
-async def test_a_refused_claim_changes_nothing_but_is_reported() -> None:
+async def test_a_denied_claim_changes_nothing_but_is_reported() -> None:
     """Another claim may have been denied because of the slot that was claimed briefly."""
     made = Allocator(shared=True)
     claiming = made.claim()

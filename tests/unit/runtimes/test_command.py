@@ -70,7 +70,7 @@ async def test_a_hanging_program_is_ended_with_all_its_processes(tmp_path: Path)
         await run(f"sleep 100 & echo $! > {tmp_path}/pid; wait", limit=0.3)
     child = int((tmp_path / "pid").read_text())
     async with asyncio.timeout(60):
-        while _runs(child):  # noqa: ASYNC110 - nothing tells
+        while _runs(child):  # noqa: ASYNC110 - no event is available
             await asyncio.sleep(0.01)
 
 

@@ -90,7 +90,7 @@ def test_all_documents_stay_and_only_the_first_match_is_changed() -> None:
         ("3", "shop/web", "needs a text at 'kind'"),
     ],
 )
-def test_a_target_that_cannot_be_found_is_refused(manifest: str, target: str, why: str) -> None:
+def test_a_target_that_cannot_be_found_is_rejected(manifest: str, target: str, why: str) -> None:
     with pytest.raises(Unsupported) as caught:
         add_control_interface(manifest, Target.parse(target), FOLDER)
     assert why in str(caught.value)
@@ -104,7 +104,7 @@ def test_a_target_names_pod_and_container(text: str) -> None:
     assert str(caught.value) == f"Invalid control interface target format: '{text}'. {expected}"
 
 
-def test_a_missing_target_is_refused() -> None:
+def test_a_missing_target_is_rejected() -> None:
     with pytest.raises(Unsupported, match=r"Control interface target not specified in runtime config\."):
         Target.parse(None)
 
@@ -153,13 +153,13 @@ def test_a_request_without_container_is_for_the_only_one() -> None:
         (DeviceGrant(container="web", cdi_devices=("v/c=n",)), "podman-kube has no CDI devices, such as 'v/c=n'."),
     ],
 )
-def test_devices_that_cannot_be_placed_are_refused(grant: DeviceGrant, why: str) -> None:
+def test_devices_that_cannot_be_placed_are_rejected(grant: DeviceGrant, why: str) -> None:
     with pytest.raises(Unsupported) as caught:
         add_grants(POD, [grant])
     assert why in str(caught.value)
 
 
-def test_annotations_that_are_no_mapping_are_refused() -> None:
+def test_annotations_that_are_no_mapping_are_rejected() -> None:
     with pytest.raises(Unsupported, match=r"metadata\.annotations"):
         add_grants(POD.replace("{name: shop}", "{name: shop, annotations: 3}"), [GRANT])
 

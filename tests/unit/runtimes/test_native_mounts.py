@@ -140,17 +140,17 @@ def test_a_link_that_is_created_meanwhile_is_not_followed(
     source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a user who owns a parent folder could make root create files anywhere."""
-    (host / "victim").mkdir()
-    (host / "link").symlink_to("victim")
+    (host / "outside").mkdir()
+    (host / "link").symlink_to("outside")
     monkeypatch.setattr("os.path.realpath", str)  # checked before the link existed
     points = MountPoints([a_file(source, host / "link/deep/file")])
     assert isinstance(points.fault, NotADirectoryError)
     points.remove()
-    assert left_in(host) == ["link", "victim"]
-    made = MountPoints([a_file(source, host / "victim/file")])
+    assert left_in(host) == ["link", "outside"]
+    made = MountPoints([a_file(source, host / "outside/file")])
     os.close(made._locks.pop())
     remove_mount_point(str(host / "link/file"))
-    assert left_in(host) == ["link", "victim", "victim/file"]
+    assert left_in(host) == ["link", "outside", "outside/file"]
 
 
 def test_the_root_of_the_file_system_is_no_mount_point(source: Path) -> None:

@@ -68,23 +68,23 @@ def test_the_same_user_needs_no_change(instance: Path) -> None:
 @pytest.mark.parametrize("name", ["input", "output"])
 @pytest.mark.parametrize("trap", ["link", "hard link", "file", "second name"])
 def test_the_owner_of_other_files_is_not_changed(instance: Path, tmp_path: Path, name: str, trap: str) -> None:
-    victim = tmp_path / "shadow"
-    victim.write_text("secret")
+    outside = tmp_path / "shadow"
+    outside.write_text("secret")
     os.mkfifo(tmp_path / "pipe")
-    place = instance / "control_interface" / name
-    place.unlink()
+    path = instance / "control_interface" / name
+    path.unlink()
     match trap:
         case "link":
-            place.symlink_to(victim)
+            path.symlink_to(outside)
         case "hard link":
-            os.link(victim, place)
+            os.link(outside, path)
         case "file":
-            place.write_text("")
+            path.write_text("")
         case "second name":
-            os.link(tmp_path / "pipe", place)
+            os.link(tmp_path / "pipe", path)
     with pytest.raises(OSError, match=f"'{name}' of the control interface is not the FIFO that the agent made"):
         change_owners(an_order(instance), is_mounted=True)
-    assert {victim.stat().st_uid, (tmp_path / "pipe").stat().st_uid, place.lstat().st_uid} == {0}
+    assert {outside.stat().st_uid, (tmp_path / "pipe").stat().st_uid, path.lstat().st_uid} == {0}
 
 
 def test_the_owner_of_a_fifo_of_a_third_user_is_not_changed(instance: Path) -> None:
@@ -95,13 +95,13 @@ def test_the_owner_of_a_fifo_of_a_third_user_is_not_changed(instance: Path) -> N
 
 @pytest.mark.parametrize("name", ["control_interface", "files"])
 def test_a_link_in_place_of_a_folder_is_not_followed(instance: Path, tmp_path: Path, name: str) -> None:
-    victim = tmp_path / "etc"
-    victim.mkdir(mode=0o755)
+    outside = tmp_path / "etc"
+    outside.mkdir(mode=0o755)
     (instance / name).rename(tmp_path / "moved")
-    (instance / name).symlink_to(victim)
+    (instance / name).symlink_to(outside)
     with pytest.raises(OSError, match="Not a directory"):
         change_owners(an_order(instance), is_mounted=False)
-    assert (victim.stat().st_uid, mode_of(victim)) == (0, 0o755)
+    assert (outside.stat().st_uid, mode_of(outside)) == (0, 0o755)
 
 
 def test_a_fifo_that_the_workload_removed_is_ignored(instance: Path) -> None:

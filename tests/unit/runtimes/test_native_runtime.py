@@ -174,10 +174,10 @@ async def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch:
 
 
 async def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "victim").mkdir(mode=0o755)
-    (tmp_path / "native").symlink_to("victim")
+    (tmp_path / "outside").mkdir(mode=0o755)
+    (tmp_path / "native").symlink_to("outside")
     await nothing_works_in(tmp_path / "native", "it is a symbolic link")
-    assert (tmp_path / "victim").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o755
 
 
 @pytest.fixture

@@ -262,7 +262,7 @@ async def test_the_usage_of_a_listed_container_needs_no_call() -> None:
     assert cli.lines == [PS, "inspect c1"]
 
 
-async def test_a_start_without_an_id_is_refused() -> None:
+async def test_a_start_without_an_id_is_rejected() -> None:
     runtime = ContainerdRuntime(RecordingNerdctl())
     with pytest.raises(RuntimeFailed, match="printed no container id"):
         await runtime.create_workload(SPEC, Extras())

@@ -132,7 +132,7 @@ async def test_devices_are_added_to_the_manifest(caplog: pytest.LogCaptureFixtur
     assert "cannot read the type of device '/no/such/device'" in caplog.text
 
 
-async def test_files_are_refused() -> None:
+async def test_files_are_rejected() -> None:
     spec = a_workload("shop", "agA", "podman-kube", CONFIG, files=(File("/x", data="x"),))
     with pytest.raises(Unsupported) as caught:
         await runtime_of(a_kube_cli()).create_workload(spec, Extras())

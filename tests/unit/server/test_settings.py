@@ -199,6 +199,6 @@ def test_an_address_is_a_literal(text: str) -> None:
         *("127.0.0.1:65536", "127.0.0.1:x", "127.0.0.1:", "127.0.0.1:²", "127.0.0.1:" + "9" * 5000),
     ],
 )
-def test_other_addresses_are_refused(text: str) -> None:
+def test_other_addresses_are_rejected(text: str) -> None:
     with pytest.raises(Rejected, match="invalid socket address syntax"):
         Address.parse(text)

@@ -74,7 +74,7 @@ def test_a_call_takes_a_few_delays() -> None:
     run(scenario)
 
 
-def test_a_missing_server_refuses() -> None:
+def test_a_connection_to_a_missing_server_is_refused() -> None:
     async def scenario(echo: EchoServer) -> None:
         echo.process.kill()
         with pytest.raises(ConnectionBroken, match="refused"):

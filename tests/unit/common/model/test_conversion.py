@@ -114,7 +114,7 @@ def test_rules_without_masks_and_names_keep_their_empty_lists() -> None:
     assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(form)) == form
 
 
-def test_blank_maps_of_a_state_are_empty_and_other_blank_values_are_refused() -> None:
+def test_blank_maps_of_a_state_are_empty_and_other_blank_values_are_rejected() -> None:
     blank = {"desiredState": {"apiVersion": "v1", "workloads": None, "configs": None}}
     assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(blank)) == {
         "desiredState": {"apiVersion": "v1", "workloads": {}}
@@ -170,14 +170,14 @@ def test_a_part_of_a_device_configuration_can_be_shown() -> None:
         ),
     ],
 )
-def test_unset_oneofs_and_unknown_numbers_are_refused(message: base.Workload, reason: str) -> None:
+def test_unset_oneofs_and_unknown_numbers_are_rejected(message: base.Workload, reason: str) -> None:
     state = base.CompleteState()
     state.desiredState.workloads.workloads["web"].CopyFrom(message)
     with pytest.raises(Rejected, match=reason):
         COMPLETE_STATE.to_form(state)
 
 
-def test_unknown_conditions_and_unset_config_items_are_refused() -> None:
+def test_unknown_conditions_and_unset_config_items_are_rejected() -> None:
     state = base.CompleteState()
     state.desiredState.workloads.workloads["web"].dependencies.dependencies["db"] = 7  # type: ignore[assignment]
     with pytest.raises(Rejected, match="7 is no known AddCondition"):

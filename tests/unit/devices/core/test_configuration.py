@@ -45,7 +45,7 @@ def test_a_running_discovery_continues_unless_its_details_change() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a" * 57, "-cam", "cam-", "a.b", "a/b", "ä"])
-def test_a_name_that_cannot_be_a_resource_is_refused(name: str) -> None:
+def test_a_name_that_cannot_be_a_resource_is_rejected(name: str) -> None:
     with pytest.raises(Rejected, match="starts and ends"):
         check_configurations({name: a_message()})
 

@@ -217,8 +217,8 @@ def test_a_shared_device_is_not_available_while_the_server_is_not_connected() ->
     wanted = [ResourceNeed(None, "akri.sh/cam", 1)]
     assert node.session_ended().instances == {SHARED}
     assert node.plan(wanted, "w") == Denied(f"waits for akri.sh/cam: {NOT_CONNECTED}")
-    greedy = [ResourceNeed(None, "akri.sh/cam", 2)]
-    assert node.plan(greedy, "w") == Denied(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
+    two_cameras = [ResourceNeed(None, "akri.sh/cam", 2)]
+    assert node.plan(two_cameras, "w") == Denied(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
     node.session_began()
     assert node.plan(wanted, "w") == Denied(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_RECEIVED}")
     node.update_shared({SHARED: base.DeviceInstance()})

@@ -26,7 +26,7 @@ def test_usage_texts_have_the_designed_format(text: str, claim: Claim | None) ->
 
 
 @pytest.mark.parametrize("text", ["C:node-a", "C:0:node-a:x", "C::node-a", "C:0:", "D:0:node-a", ":"])
-def test_a_malformed_usage_is_refused(text: str) -> None:
+def test_a_malformed_usage_is_rejected(text: str) -> None:
     """[utest->akri~device-usage-format~1]"""
     with pytest.raises(Rejected, match="device usage"):
         parse_usage(text)

@@ -76,7 +76,7 @@ def test_an_error_contains_the_reason_and_the_position(text: str, words: tuple[s
 @pytest.mark.parametrize(
     "text", ["a: {b", "- a list", "just text", "? [1]\n: 2", "a: 1\na: 2", "x" * (MAX_DETAILS + 1)]
 )
-def test_details_that_are_not_a_mapping_are_refused(text: str) -> None:
+def test_details_that_are_not_a_mapping_are_rejected(text: str) -> None:
     with pytest.raises(InvalidDetails, match="handler 'h'"):
         read_details("h", text, Content)
 

@@ -91,7 +91,7 @@ def test_an_invalid_entry_is_rejected_with_its_name(properties: dict[str, bytes 
         read_credentials(properties)
 
 
-def test_neither_refusals_nor_logs_contain_the_password() -> None:
+def test_neither_errors_nor_logs_contain_the_password() -> None:
     with pytest.raises(InvalidDetails) as caught:
         read_credentials(listed({"username": 1, "password": "hidden"}))
     assert "hidden" not in str(caught.value)
@@ -107,6 +107,6 @@ values = (
 
 
 @given(st.dictionaries(names, values))
-def test_any_properties_are_read_or_refused(properties: dict[str, bytes | None]) -> None:
+def test_any_properties_are_read_or_rejected(properties: dict[str, bytes | None]) -> None:
     with suppress(InvalidDetails):
         read_credentials(properties).get("x")

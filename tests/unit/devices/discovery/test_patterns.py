@@ -109,7 +109,7 @@ def test_an_invalid_expression_is_rejected_with_a_hint(pattern: str, words: str)
     assert words in str(caught.value)
 
 
-def test_a_glob_that_is_too_long_is_refused() -> None:
+def test_a_glob_that_is_too_long_is_rejected() -> None:
     with pytest.raises(PatternError, match="shorter"):
         compile_glob("a" * (MAX_STEPS + 1))
 

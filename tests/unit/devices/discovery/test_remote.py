@@ -31,7 +31,7 @@ def test_endpoints_are_socket_paths_or_urls() -> None:
         ("h:x", True),
     ],
 )
-def test_other_endpoints_are_refused(text: str, is_network: bool) -> None:
+def test_other_endpoints_are_rejected(text: str, is_network: bool) -> None:
     with pytest.raises(ValueError):
         parse_endpoint(text, is_network)
 

@@ -96,6 +96,6 @@ def test_invalid_options_are_rejected(text: str) -> None:
         read_options(details_of(text), {})
 
 
-def test_a_property_that_is_no_text_is_refused() -> None:
+def test_a_property_that_is_no_text_is_rejected() -> None:
     with pytest.raises(InvalidDetails, match="'devicePluginResourceName'"):
         read_options(details_of(""), {"devicePluginResourceName": b"\xff"})

@@ -181,7 +181,7 @@ filters = st.builds(
 @given(st.lists(filters, max_size=4).map(", ".join) | st.text(max_size=60))
 @example('KERNEL=="' + "[" * 50 + '"')
 @examples(150)
-def test_any_text_is_a_rule_or_refused(rule: str) -> None:
+def test_any_text_is_a_rule_or_rejected(rule: str) -> None:
     try:
         rules = parse_rules([rule])
     except InvalidDetails:

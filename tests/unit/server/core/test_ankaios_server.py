@@ -453,8 +453,8 @@ def test_logs_of_desired_workloads_are_requested_from_their_agents() -> None:
     ]
     first = effects[0]
     assert isinstance(first, ToAgent)
-    asked = first.message.logsRequest.logsRequest
-    assert (asked.follow, asked.tail, asked.since, asked.until) == (True, 3, "s", "u")
+    request = first.message.logsRequest.logsRequest
+    assert (request.follow, request.tail, request.since, request.until) == (True, 3, "s", "u")
 
 
 def test_a_logs_request_is_sent_to_an_agent_that_connects_later() -> None:
@@ -474,8 +474,8 @@ def test_a_logs_request_is_sent_to_an_agent_that_connects_later() -> None:
 def test_unset_options_of_a_logs_request_stay_unset() -> None:
     first = two_agents().ask_logs([web()])[0]
     assert isinstance(first, ToAgent)
-    asked = first.message.logsRequest.logsRequest
-    assert not any(asked.HasField(field) for field in ("follow", "tail", "since", "until"))
+    request = first.message.logsRequest.logsRequest
+    assert not any(request.HasField(field) for field in ("follow", "tail", "since", "until"))
 
 
 def test_a_logs_request_for_unknown_workloads_accepts_no_workloads() -> None:
@@ -500,7 +500,7 @@ def test_log_lines_and_their_end_are_forwarded() -> None:
         requestId="cli-conn-1@l", logsStopResponse=base.LogsStopResponse(workloadName=instance_name_to_pb(web()))
     )
     assert effects_as_lines(scenario.from_agent("n1", logsStopResponse=stop)) == ["cli-conn-1@l: log of web ends"]
-    assert scenario.gone("n1")[1:] == [], "the end is not told twice"
+    assert scenario.gone("n1")[1:] == [], "the end is not reported twice"
 
 
 def test_a_cancelled_campaign_is_cancelled_everywhere() -> None:

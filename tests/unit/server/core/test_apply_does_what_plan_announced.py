@@ -99,8 +99,8 @@ def test_apply_does_exactly_what_the_plan_announced(
     )
     tree, old = scenario.get(), effective(scenario)
 
-    asked = scenario.ask("p", planRequest=base.PlanRequest(update=update))
-    (planned,) = finish_hooks(scenario, asked, behaviour)
+    effects = scenario.ask("p", planRequest=base.PlanRequest(update=update))
+    (planned,) = finish_hooks(scenario, effects, behaviour)
     plan = planned.planResponse
     assert scenario.get() == tree, "a plan changes nothing"
 

@@ -270,9 +270,9 @@ def test_a_workload_without_the_right_to_read_logs_gets_no_output() -> None:
     scenario.server.handle(
         FromAgent("n1", grpc.ToServer(workloadRecords=grpc.WorkloadRecords(records=[record_to_pb(record)])))
     )
-    asked = scenario.ask_through("n1", "n1@asking@1", recordsRequest=base.RecordsRequest(workloads=["web"]))
-    assert not any(it.output for it in the_response(asked).recordsResponse.records)
-    asked = scenario.ask_through("n1", "n1@asking@1", whyRequest=base.WhyRequest(workload="web"))
-    assert not any(it.output for it in the_response(asked).whyResponse.causes)
+    effects = scenario.ask_through("n1", "n1@asking@1", recordsRequest=base.RecordsRequest(workloads=["web"]))
+    assert not any(it.output for it in the_response(effects).recordsResponse.records)
+    effects = scenario.ask_through("n1", "n1@asking@1", whyRequest=base.WhyRequest(workload="web"))
+    assert not any(it.output for it in the_response(effects).whyResponse.causes)
     direct = the_response(scenario.ask("r", recordsRequest=base.RecordsRequest(workloads=["web"]))).recordsResponse
     assert direct.records[-1].output == ["secret"]

@@ -190,7 +190,7 @@ def test_masks_take_effect_in_their_order() -> None:
         ("desiredState.apiVersion", NOTHING, "missing field `apiVersion`"),
     ],
 )
-def test_a_result_without_a_required_field_is_refused(mask: str, new_state: Form, reason: str) -> None:
+def test_a_result_without_a_required_field_is_rejected(mask: str, new_state: Form, reason: str) -> None:
     assert fault(new_state, mask) == unparsable(reason)
 
 

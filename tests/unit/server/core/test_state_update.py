@@ -89,7 +89,7 @@ def test_an_unused_config_changes_no_workload() -> None:
         ),
     ],
 )
-def test_refused_updates_of_the_worked_examples_change_nothing(mask: str, new: dict[str, Any], text: str) -> None:
+def test_rejected_updates_of_the_worked_examples_change_nothing(mask: str, new: dict[str, Any], text: str) -> None:
     """[utest->swdd~server-continues-on-invalid-updated-state~1]"""
     scenario = a_scenario()
     before = scenario.get()
