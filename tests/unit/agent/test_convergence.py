@@ -23,11 +23,11 @@ NAMES = ("a", "b", "c")
 RUNNING = AddCondition.ADD_COND_RUNNING
 
 
-class TidyRuntime(FakeRuntime):
+class CleaningRuntime(FakeRuntime):
     """Like real runtimes, it removes a container that could not be restarted, unless an internal error is injected."""
 
-    late_bugs = 0
-    blind = 0
+    late_errors = 0
+    failing_watches = 0
 
     async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> str:
         try:
@@ -35,14 +35,14 @@ class TidyRuntime(FakeRuntime):
         except RuntimeFailed:
             self.workloads.pop(extras.reuse or "", None)
             raise
-        if self.late_bugs:
-            self.late_bugs -= 1
+        if self.late_errors:
+            self.late_errors -= 1
             raise BUG
         return made
 
     def start_checker(self, spec: WorkloadSpec, workload: str, sink: StateSink) -> StateChecker:
-        if self.blind:
-            self.blind -= 1
+        if self.failing_watches:
+            self.failing_watches -= 1
             raise BUG
         return super().start_checker(spec, workload, sink)
 
@@ -110,17 +110,17 @@ def step(kind: str, name: str, server: Server, scenario: AgentScenario) -> None:
             podman.fail_next("create", RuntimeFailed("no"))
         case "stuck":
             podman.fail_next("delete", RuntimeFailed("busy"))
-        case "bug" if isinstance(podman, TidyRuntime):
+        case "bug" if isinstance(podman, CleaningRuntime):
             # Each name is a function in which an internal error can be injected.
             match name:
                 case "a":
                     podman.fail_next("create", BUG)
                     podman.fail_next("id", BUG)
                 case "b":
-                    podman.late_bugs += 1
+                    podman.late_errors += 1
                 case _:
                     podman.fail_next("delete", BUG)
-                    podman.blind += 1
+                    podman.failing_watches += 1
         case _:
             pass
 
@@ -132,7 +132,7 @@ async def settle(server: Server, scenario: AgentScenario) -> None:
 
 
 async def run_agent(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    async with an_agent(base=folder, made_by=TidyRuntime, expects_bugs=True) as scenario:
+    async with an_agent(base=folder, made_by=CleaningRuntime, expects_bugs=True) as scenario:
         scenario.runtimes["podman"].__dict__.update(runtime.__dict__)
         scenario.manager.handle(server_hello(*server.wanted.values()))
         for kind, name in steps:
@@ -162,7 +162,7 @@ async def check_convergence(server: Server, scenario: AgentScenario) -> None:
 
 def remove_faults(runtime: FakeRuntime) -> None:
     runtime._fail_next.clear()
-    runtime.__dict__.update(late_bugs=0, blind=0)
+    runtime.__dict__.update(late_errors=0, failing_watches=0)
 
 
 def check_wanted(names: list[str], server: Server, scenario: AgentScenario) -> None:
@@ -177,7 +177,7 @@ async def run_last_agent(runtime: FakeRuntime, server: Server, folder: Path) -> 
     """Start an agent without faults after the others."""
     remove_faults(runtime)
     server.reported.clear()
-    async with an_agent(base=folder, made_by=TidyRuntime) as scenario:
+    async with an_agent(base=folder, made_by=CleaningRuntime) as scenario:
         scenario.podman.__dict__.update(runtime.__dict__)
         scenario.manager.handle(server_hello(*server.wanted.values()))
         await settle(server, scenario)

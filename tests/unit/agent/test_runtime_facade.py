@@ -42,10 +42,10 @@ class Facade:
         outbox = Outbox()
         health = HealthChecks(self.folder, tasks, outbox.observer.health_checked)
         records = AgentRecords(self.folder.path / "records", outbox)
-        around = SharedServices(
+        services = SharedServices(
             connectors, self.folder, NoDevices(), outbox, tasks, self._report, records, lambda: 0.0, health
         )
-        self.facade = RuntimeFacade("A", around)
+        self.facade = RuntimeFacade("A", services)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
         self.reports.append(f"{name.workload} {state}")

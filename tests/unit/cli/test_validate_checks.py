@@ -549,7 +549,7 @@ def test_the_placeholder_of_a_broker_is_not_checked() -> None:
 # --- and the server ---------------------------------------------------------------------------------------------------
 
 
-def said_by_the_server(text: str) -> str | None:
+def server_rejection(text: str) -> str | None:
     """The rejection by `ank apply --agent` or the server; None if the manifest is accepted."""
     try:
         change = change_of([load_manifest(text, "it")], need_agent=False)
@@ -603,7 +603,7 @@ MANIFESTS = st.fixed_dictionaries(
 def test_the_errors_are_those_of_the_server_and_of_runtimes(made: dict[str, Any]) -> None:
     text = dump_yaml(made)
     errors = [one for one in validate([("it", text.encode())]) if one.severity == ERROR]
-    refused = said_by_the_server(text)
+    refused = server_rejection(text)
     others = [one for one in errors if not one.path.endswith(("runtimeConfig", "files", "mountPoint"))]
     assert bool(errors) >= bool(refused), refused
     assert bool(refused) >= bool(others), others

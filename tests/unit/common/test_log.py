@@ -18,7 +18,7 @@ OFF = logging.CRITICAL + 1
 
 
 @pytest.fixture(autouse=True)
-def untouched_root() -> Iterator[None]:
+def restored_root_logger() -> Iterator[None]:
     handlers, level = logging.root.handlers[:], logging.root.level
     yield
     logging.root.handlers[:] = handlers

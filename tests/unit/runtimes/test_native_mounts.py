@@ -206,7 +206,7 @@ def test_without_locks_no_mount_point_is_removed(source: Path, host: Path, monke
     assert left_in(host) == ["file"]
 
 
-class Meanwhile:
+class CallDuringLock:
     """Calls a function once, directly after a lock was requested."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> None:
@@ -228,7 +228,7 @@ def test_a_mount_point_that_is_removed_meanwhile_is_created_again(
 ) -> None:
     first = MountPoints([a_file(source, host / "deep/file")])
     first_leaves = (host / "deep/file").unlink
-    Meanwhile(monkeypatch, first_leaves)
+    CallDuringLock(monkeypatch, first_leaves)
     second = MountPoints([a_file(source, host / "deep/file")])
     assert second.fault is None
     first.remove()
@@ -242,12 +242,12 @@ def test_a_mount_point_that_another_workload_created_again_is_not_removed(
 ) -> None:
     others: list[MountPoints] = []
 
-    def another_removes_and_one_more_makes_it() -> None:
+    def remove_and_create_again() -> None:
         (host / "file").unlink()
         others.append(MountPoints([a_file(source, host / "file")]))
 
     points = MountPoints([a_file(source, host / "file")])
-    Meanwhile(monkeypatch, another_removes_and_one_more_makes_it)
+    CallDuringLock(monkeypatch, remove_and_create_again)
     points.remove()
     assert left_in(host) == ["file"]
     others[0].remove()

@@ -158,11 +158,11 @@ async def test_a_process_that_starts_after_the_time_limit_is_ended(
 async def test_a_start_that_cannot_be_cleaned_up_reports_its_original_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def loses_its_folder(*arguments: Any, **limits: Any) -> str:
+    async def remove_folder(*arguments: Any, **limits: Any) -> str:
         (tmp_path / "native").rename(tmp_path / "elsewhere")
         raise CommandFailed("start", "the disk is lost")
 
-    monkeypatch.setattr(native_runtime, "run_command", loses_its_folder)
+    monkeypatch.setattr(native_runtime, "run_command", remove_folder)
     with pytest.raises(RuntimeFailed, match="cannot start 'sleep': the disk is lost"):
         await NativeRuntime(tmp_path / "native").create_workload(NATIVE, Extras())
 
@@ -170,13 +170,13 @@ async def test_a_start_that_cannot_be_cleaned_up_reports_its_original_error(
 async def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "native").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    await nothing_works_in(tmp_path / "native", "it belongs to another user")
+    await check_all_calls_fail(tmp_path / "native", "it belongs to another user")
 
 
 async def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir(mode=0o755)
     (tmp_path / "native").symlink_to("outside")
-    await nothing_works_in(tmp_path / "native", "it is a symbolic link")
+    await check_all_calls_fail(tmp_path / "native", "it is a symbolic link")
     assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o755
 
 
@@ -193,11 +193,11 @@ async def test_processes_named_in_files_of_another_user_are_not_ended(
     """In a run folder that is writable for all users, any user may have created the folder."""
     a_folder(tmp_path / "native" / str(NATIVE.instance_name), a_process.pid)
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    await nothing_works_in(tmp_path / "native", "it belongs to another user")
+    await check_all_calls_fail(tmp_path / "native", "it belongs to another user")
     assert a_process.poll() is None
 
 
-async def nothing_works_in(folder: Path, why: str) -> None:
+async def check_all_calls_fail(folder: Path, why: str) -> None:
     runtime = NativeRuntime(folder)
     workload = str(NATIVE.instance_name)
     for call in (

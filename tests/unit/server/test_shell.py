@@ -179,11 +179,11 @@ async def test_a_message_that_cannot_be_sent_does_not_block_the_others(
 async def test_an_internal_error_of_hooks_rejects_the_update_and_later_updates_are_handled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def leave_it(*_: object) -> None:
+    async def no_changes(*_: object) -> None:
         return None
 
     async with running(MutatingHook("guard")) as (shell, middleware):
-        monkeypatch.setattr("ankaios.server.shell.run_hooks", Fails(leave_it))
+        monkeypatch.setattr("ankaios.server.shell.run_hooks", Fails(no_changes))
         for number in range(3):
             await shell.to_server.send(an_update(number))
         answers = [await middleware.next() for _ in range(3)]

@@ -45,7 +45,7 @@ def running(health: HealthState, info: str) -> ExecutionState:
     return ExecutionState("Running", "Ok", info, health)
 
 
-def a_running_one(on_unhealthy: OnUnhealthy = OnUnhealthy.RESTART, since: float = 0.0) -> Workload:
+def a_running_workload(on_unhealthy: OnUnhealthy = OnUnhealthy.RESTART, since: float = 0.0) -> Workload:
     spec = replace(CHECKED, health=replace(CHECKED.health, on_unhealthy=on_unhealthy))  # type: ignore[type-var]
     started = Workload(spec, runtime_id="c1", turn=1, watching=True, alive_since=since)
     return reduce(started, StateSeen(1, RUNNING_OK, since))[0]
@@ -65,17 +65,17 @@ def test_a_workload_without_checks_is_reported_without_health() -> None:
 
 
 def test_health_is_reported_with_the_running_state() -> None:
-    _, effects = reduce(a_running_one(), HealthSeen(1, HEALTHY))
+    _, effects = reduce(a_running_workload(), HealthSeen(1, HEALTHY))
     assert effects == [Report(NAME, running(HEALTHY, "healthy"))]
 
 
 def test_results_of_an_earlier_container_are_stale() -> None:
-    w = a_running_one()
+    w = a_running_workload()
     assert reduce(w, HealthSeen(0, UNHEALTHY)) == (w, [])
 
 
 def test_an_unhealthy_workload_is_replaced_with_the_reason() -> None:
-    w, effects = reduce(a_running_one(), HealthSeen(1, UNHEALTHY, 60.0))
+    w, effects = reduce(a_running_workload(), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [
         Report(NAME, running(UNHEALTHY, WHY)),
         Report(NAME, STOPPING_REQUESTED_AT_RUNTIME.because(WHY)),
@@ -95,7 +95,7 @@ def test_an_unhealthy_workload_is_replaced_with_the_reason() -> None:
 
 
 def test_restarts_of_unhealthy_workloads_are_delayed_like_others() -> None:
-    w = replace(a_running_one(), history=RestartHistory(3, 3))
+    w = replace(a_running_workload(), history=RestartHistory(3, 3))
     w, effects = reduce(w, HealthSeen(1, UNHEALTHY, 1.0))
     assert effects == [Report(NAME, running(UNHEALTHY, f"{WHY}, restart 4 in 2 s")), ScheduleRestart(2.0, 1)]
     _, effects = reduce(w, RetryDue(1))
@@ -104,7 +104,7 @@ def test_restarts_of_unhealthy_workloads_are_delayed_like_others() -> None:
 
 
 def test_a_workload_that_recovers_before_its_restart_keeps_running() -> None:
-    w = replace(a_running_one(), history=RestartHistory(3, 3))
+    w = replace(a_running_workload(), history=RestartHistory(3, 3))
     w, _ = reduce(w, HealthSeen(1, UNHEALTHY, 1.0))
     w, effects = reduce(w, HealthSeen(1, HEALTHY, 2.0))
     assert effects == [CancelRetry(), Report(NAME, running(HEALTHY, "healthy"))]
@@ -113,7 +113,7 @@ def test_a_workload_that_recovers_before_its_restart_keeps_running() -> None:
 
 
 def test_a_workload_that_ends_before_its_restart_follows_its_restart_policy() -> None:
-    w = replace(a_running_one(), history=RestartHistory(3, 3))
+    w = replace(a_running_workload(), history=RestartHistory(3, 3))
     w, _ = reduce(w, HealthSeen(1, UNHEALTHY, 1.0))
     w, effects = reduce(w, StateSeen(1, exited(1), 2.0))
     assert effects[:-1] == [StopHealthChecks(), CancelRetry(), Report(NAME, exited(1))]
@@ -122,7 +122,7 @@ def test_a_workload_that_ends_before_its_restart_follows_its_restart_policy() ->
 
 
 def test_an_unhealthy_workload_can_be_stopped_permanently() -> None:
-    w, effects = reduce(a_running_one(OnUnhealthy.STOP), HealthSeen(1, UNHEALTHY, 60.0))
+    w, effects = reduce(a_running_workload(OnUnhealthy.STOP), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [
         Report(NAME, running(UNHEALTHY, WHY)),
         Report(NAME, STOPPING_REQUESTED_AT_RUNTIME.because(WHY)),
@@ -137,12 +137,12 @@ def test_an_unhealthy_workload_can_be_stopped_permanently() -> None:
 
 
 def test_an_unhealthy_workload_can_continue_without_action() -> None:
-    w, effects = reduce(a_running_one(OnUnhealthy.NONE), HealthSeen(1, UNHEALTHY, 60.0))
+    w, effects = reduce(a_running_workload(OnUnhealthy.NONE), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [Report(NAME, running(UNHEALTHY, WHY))]
     assert w.history.restarts == 0
 
 
 def test_checks_end_with_the_workload() -> None:
-    w, effects = reduce(a_running_one(), StateSeen(1, exited(0)))
+    w, effects = reduce(a_running_workload(), StateSeen(1, exited(0)))
     assert effects == [StopHealthChecks(), Report(NAME, exited(0))]
     assert reduce(w, HealthSeen(1, UNHEALTHY)) == (w, [])
