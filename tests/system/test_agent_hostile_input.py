@@ -31,13 +31,13 @@ async def main():
     out = Path(sys.argv[1])
     pipes = Pipes(Path(os.environ["ANKAIOS_CONTROL_INTERFACE"]))
     pipes.hello()
-    await pipes.hear(30)
+    await pipes.receive(30)
     names = [base.WorkloadInstanceName(**name) for name in json.loads(sys.argv[2])]
     for number, times in enumerate([{"since": "0001-01-01T00:00:00+23:59"}, {"until": "0001-01-01T00:00:00"}]):
         request = base.LogsRequest(workloadNames=names, **times)
-        pipes.say(ToAnkaios(request=base.Request(requestId=str(number), logsRequest=request)))
+        pipes.send(ToAnkaios(request=base.Request(requestId=str(number), logsRequest=request)))
         while True:
-            response = (await pipes.hear(30)).response
+            response = (await pipes.receive(30)).response
             with out.open("a") as file:
                 file.write(f"{response.requestId} {response.WhichOneof('ResponseContent')} {response}\\n")
             if response.HasField("logsStopResponse"):

@@ -44,16 +44,16 @@ async def request(pipes, count, reads):
             await asyncio.sleep(0.01)
         if reads:
             pipes._poll()
-            pipes._heard.clear()
+            pipes._received.clear()
 
 async def main():
     pipes = Pipes(folder)
     pipes.hello()
-    assert (await pipes.hear(60)).HasField("controlInterfaceAccepted")
+    assert (await pipes.receive(60)).HasField("controlInterfaceAccepted")
     if kind == "regular":
         for count in range(1, 1_000_000):
             pipes.ask(str(count), "desiredState")
-            while (await pipes.hear(60)).response.requestId != str(count):
+            while (await pipes.receive(60)).response.requestId != str(count):
                 pass
             note(count)
     elif kind == "requests":

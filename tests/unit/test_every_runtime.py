@@ -1,4 +1,4 @@
-"""A runtime of the registry is present in all other places, which the author of a new runtime could forget."""
+"""A runtime of the registry is present in all other lists, which the author of a new runtime could forget."""
 
 from pathlib import Path
 

@@ -24,7 +24,7 @@ def plain(requirement: Requirement) -> tuple[str, str]:
 
 
 def declared() -> set[tuple[str, str]]:
-    """Names and versions of all that pyproject.toml asks for."""
+    """Names and versions of all dependencies in pyproject.toml."""
     project, groups = PROJECT["project"], PROJECT["dependency-groups"]
     lists = [project["dependencies"], *project["optional-dependencies"].values(), *groups.values()]
     return {plain(Requirement(text)) for texts in lists for text in texts if isinstance(text, str)}
@@ -56,7 +56,7 @@ def test_the_workflow_tests_every_supported_python() -> None:
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_runs_scripts_that_exist(workflow: Path) -> None:
     content = yaml.safe_load(workflow.read_text())
-    assert content["permissions"]["contents"] == "read", "jobs that need more say so"
+    assert content["permissions"]["contents"] == "read", "jobs that need more permissions declare them"
     runs = [step["run"] for job in content["jobs"].values() for step in job["steps"] if "run" in step]
     scripts = {word for run in runs for word in re.findall(r"(?:scripts|\.ci)/[\w-]+", run)}
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
@@ -78,7 +78,7 @@ def test_all_addresses_of_the_project_are_of_one_repository() -> None:
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"])
-def test_links_of_the_pages_for_contributors_lead_somewhere(name: str) -> None:
+def test_links_of_the_pages_for_contributors_have_targets(name: str) -> None:
     links = re.findall(r"\]\(([^)]+)\)", (ROOT / name).read_text())
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
     assert links

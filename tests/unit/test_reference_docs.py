@@ -49,7 +49,7 @@ def test_pages_do_not_depend_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> 
     assert reference_docs.pages() == before
 
 
-def test_links_within_a_page_lead_somewhere_and_nothing_is_run_as_a_command() -> None:
+def test_links_within_a_page_have_targets_and_texts_are_not_run_as_commands() -> None:
     for name, text in pages().items():
         anchors = re.findall(r"\{#([\w-]+)\}", text)
         assert set(re.findall(r"\]\(#([^)]*)\)", text)) <= set(anchors), name
@@ -69,14 +69,14 @@ def properties(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from properties(inner, path)
 
 
-def test_everything_in_the_schema_is_explained_and_shown() -> None:
+def test_every_part_of_the_schema_is_explained_and_shown() -> None:
     text = pages()["manifest.md"]
     for path, schema in properties(json.loads(schema_text())):
         assert schema.get("description"), path
         assert f"| `{path.rpartition('.')[2]}` |" in text, path
 
 
-def test_every_command_has_its_place() -> None:
+def test_every_command_is_on_the_page() -> None:
     text = pages()["cli.md"]
     for command in ANK.children:
         for name in (f"ank-{command.name}", *(f"ank-{command.name}-{child.name}" for child in command.children)):
@@ -107,12 +107,12 @@ def test_the_tables_have_what_the_compiled_messages_have(name: str) -> None:
     assert read == compiled
 
 
-def test_a_line_of_a_proto_file_that_is_not_understood_is_an_error() -> None:
+def test_an_unknown_line_of_a_proto_file_is_an_error() -> None:
     with pytest.raises(ValueError, match="cannot read 'reserved 5;'"):
         read_proto("message A {\n  reserved 5;\n}\n")
 
 
-def test_what_is_ours_is_marked() -> None:
+def test_additions_of_this_project_are_marked() -> None:
     text = pages()["wire.md"]
     assert "| 1000 | `deviceReport` | [DeviceReport](#grpc-DeviceReport) | **ours**" in text
     assert "### DeviceReport {#grpc-DeviceReport}\n\n**Ours.**" in text

@@ -51,12 +51,12 @@ def test_the_first_release_of_an_empty_changelog() -> None:
     ("version", "notes", "reason"),
     [("1.0.0", ["x"], "already has a section for 1.0.0"), ("1.1.0", [], "nothing to release")],
 )
-def test_what_cannot_be_released_is_refused(version: str, notes: list[str], reason: str) -> None:
+def test_an_invalid_release_is_rejected(version: str, notes: list[str], reason: str) -> None:
     with pytest.raises(ReleaseError, match=reason):
         with_release(CHANGELOG, version, DAY, notes)
 
 
-def test_a_refused_release_changes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rejected_release_changes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for version in ("1.1", "v1.1.0", "1.0.0"):
         assert main(["prepare", version], Project(root)) == 1
     assert "error: cannot release: '1.1' is not a version such as 1.2.0" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The layers of the tests: unit tests need nothing of the slower ones, and `tools/` is for developers."""
+"""The layers of the tests: unit tests import nothing from slower ones, and `tools/` is for developers."""
 
 import ast
 from collections.abc import Iterator, Sequence

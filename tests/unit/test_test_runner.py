@@ -54,7 +54,7 @@ def test_skipped_tests_are_listed_by_reason() -> None:
     ]
 
 
-def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_step_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refusal:
         main(["lnit"])
     assert refusal.value.code == 2
@@ -89,7 +89,7 @@ def test_interpreters_are_found_on_the_path_and_among_those_of_pyenv(tmp_path: P
     assert installed_pythons(["3.11", "3.12"], elsewhere) == {"3.12": Python(of_pyenv, "3.12.1")}
 
 
-def test_other_implementations_and_what_does_not_run_are_no_interpreters(tmp_path: Path) -> None:
+def test_other_implementations_and_programs_that_do_not_run_are_no_interpreters(tmp_path: Path) -> None:
     assert probe(fake_python(tmp_path / "python3.11", "3.11.9", kind="final pypy")) is None
     assert probe(tmp_path / "missing") is None
 
@@ -121,7 +121,7 @@ def test_a_total_below_the_gate_fails() -> None:
 # --- parallel workers
 
 
-def test_files_that_share_a_place_are_one_group() -> None:
+def test_files_that_share_a_resource_are_one_group() -> None:
     assert group_of("tests/system/test_demo.py") == group_of("tests/system/test_examples.py") == "repository"
     assert group_of("tests/system/test_up.py") == "tests/system/test_up.py"
 

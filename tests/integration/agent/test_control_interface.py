@@ -49,13 +49,13 @@ async def test_requests_and_responses_are_forwarded(tmp_path: Path) -> None:
         assert podman.named("nav").extras.control_interface == folder_of(tmp_path)
         pipes = Pipes(folder_of(tmp_path))
         pipes.hello()
-        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert (await pipes.receive()).HasField("controlInterfaceAccepted")
         pipes.ask("7", "workloadStates")
-        assert (await pipes.hear()).response.error.message == "Access denied"
+        assert (await pipes.receive()).response.error.message == "Access denied"
         pipes.ask("8", "desiredState.workloads")
         assert (await session.receive("request")).request.requestId == "nav@8"
         session.send(FromServer(response=Response(requestId="nav@8", error=Error(message="over there"))))
-        answer = (await pipes.hear()).response
+        answer = (await pipes.receive()).response
         assert (answer.requestId, answer.error.message) == ("8", "over there")
         pipes.close()
 
@@ -67,7 +67,7 @@ async def test_requests_wait_until_the_server_is_connected(tmp_path: Path) -> No
         await session.states(2)
         pipes = Pipes(folder_of(tmp_path))
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         await server.stop()
         await asyncio.sleep(0.3)
         for number in range(100):
@@ -78,7 +78,7 @@ async def test_requests_wait_until_the_server_is_connected(tmp_path: Path) -> No
         assert ids == [f"nav@{number}" for number in range(MOST_UNANSWERED)]
         for number in range(100):  # each answer permits one more request
             session.send(FromServer(response=Response(requestId=f"nav@{number}", error=Error(message="late"))))
-            assert (await pipes.hear()).response.requestId == str(number)
+            assert (await pipes.receive()).response.requestId == str(number)
             if (further := MOST_UNANSWERED + number) < 100:
                 assert (await session.receive("request")).request.requestId == f"nav@{further}"
         pipes.close()
@@ -92,13 +92,13 @@ async def test_a_workload_sends_its_hello_again_to_the_next_agent(tmp_path: Path
             await session.states(2)
             pipes = Pipes(folder_of(tmp_path))
             pipes.hello()
-            await pipes.hear()
+            await pipes.receive()
         async with an_agent_at(server.url, tmp_path, podman):
             session = await server.session()
             session.send(server_hello(NAV))
             await session.states(1)
             pipes.hello()
-            assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+            assert (await pipes.receive()).HasField("controlInterfaceAccepted")
             pipes.ask("1", "desiredState")
             assert (await session.receive("request")).request.requestId == "nav@1"
             pipes.close()
@@ -111,7 +111,7 @@ async def test_a_reconnect_does_not_affect_the_control_interface(tmp_path: Path)
         await session.states(2)
         pipes = Pipes(folder_of(tmp_path))
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         inode = (folder_of(tmp_path) / "input").stat().st_ino
         session.end()
         session = await server.session()

@@ -15,7 +15,7 @@ from ankaios.storage.leader_election import Candidate, SoleElection
 from ankaios.storage.sqlite.sqlite_store import SqliteStore
 from ankaios.storage.state_store import EntryChange, Revision, StateChange, StorageFailed
 from ankaios.storage.storage import Storage
-from tests.unit.server.story import a_form
+from tests.unit.server.scenario import a_form
 
 REVISIONS = 6
 POSITIONS = 12

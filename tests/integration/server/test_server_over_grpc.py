@@ -19,7 +19,7 @@ from ankaios.middleware.connecting import ConnectionSettings
 from ankaios.middleware.methods import Method
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.shell import ServerShell
-from tests.unit.server.story import Form, a_form, a_state, web
+from tests.unit.server.scenario import Form, a_form, a_state, web
 
 TIME_LIMIT = 15.0
 

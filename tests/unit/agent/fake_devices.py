@@ -16,14 +16,14 @@ class FakeDevices:
         self.waiting: set[InstanceName] = set()
         self.released: list[InstanceName] = []
         self.adopted: list[InstanceName] = []
-        self.heard: list[object] = []
+        self.calls: list[object] = []
 
     async def run(self, host: DeviceHost) -> None:
         self.host = host
         await asyncio.Event().wait()
 
     def broken(self, why: str) -> None:
-        self.heard.append(why)
+        self.calls.append(why)
 
     def appear(self, grant: DeviceGrant) -> None:
         assert self.host is not None
@@ -50,13 +50,13 @@ class FakeDevices:
         self.released.append(name)
 
     def connected(self) -> None:
-        self.heard.append("connected")
+        self.calls.append("connected")
 
     def disconnected(self) -> None:
-        self.heard.append("disconnected")
+        self.calls.append("disconnected")
 
     def handle(self, message: DeviceUpdate | SlotResponse) -> None:
-        self.heard.append(message)
+        self.calls.append(message)
 
 
 class NoDevices:

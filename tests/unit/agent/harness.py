@@ -52,7 +52,7 @@ def states_of_others(*states: tuple[InstanceName, ExecutionState]) -> FromServer
     return FromServer(updateWorkloadState=message)
 
 
-class AgentStory:
+class AgentScenario:
     """All parts are real except the server and the runtimes."""
 
     def __init__(self, manager: AgentManager, outbox: Outbox, runtimes: list[FakeRuntime], folder: RunFolder) -> None:
@@ -74,7 +74,7 @@ class AgentStory:
         self.outbox.go_offline()
         self.manager.handle(Disconnected())
 
-    async def server_says(self, *messages: FromServer) -> list[str]:
+    async def handle(self, *messages: FromServer) -> list[str]:
         """Return the reports of the agent after these messages."""
         for message in messages:
             self.manager.handle(message)
@@ -82,15 +82,15 @@ class AgentStory:
 
     async def messages(self) -> list[ToServer]:
         """Return all messages of the agent after it has become idle."""
-        said: list[ToServer] = []
-        quiet = 0
-        while quiet < 20:
+        messages: list[ToServer] = []
+        idle = 0
+        while idle < 20:
             await asyncio.sleep(0)
-            quiet += 1
+            idle += 1
             while (message := self.outbox._queue.take()) is not None:
-                said.append(message)
-                quiet = 0
-        return said
+                messages.append(message)
+                idle = 0
+        return messages
 
     async def reports(self) -> list[str]:
         messages = await self.messages()
@@ -112,8 +112,8 @@ class AgentStory:
         ids = self._ids.setdefault(name.workload, [])
         if name.id not in ids:
             ids.append(name.id)
-        place = ids.index(name.id) + 1
-        return name.workload if place == 1 else f"{name.workload}#{place}"
+        number = ids.index(name.id) + 1
+        return name.workload if number == 1 else f"{name.workload}#{number}"
 
 
 @asynccontextmanager
@@ -127,8 +127,8 @@ async def an_agent(
     base: Path | None = None,
     made_by: Callable[[str], FakeRuntime] = FakeRuntime,
     expects_bugs: bool = False,
-) -> AsyncIterator[AgentStory]:
-    """Internal errors, which an agent survives, fail a test that does not expect them."""
+) -> AsyncIterator[AgentScenario]:
+    """Internal errors, after which an agent continues, fail a test that does not expect them."""
     bugs = Bugs()
     connectors = [made_by(runtime) for runtime in runtimes]
     if prepare:
@@ -149,11 +149,11 @@ async def an_agent(
                 tasks,
                 chance,
             )
-            story = AgentStory(manager, outbox, connectors, folder)
-            story.connect()
+            scenario = AgentScenario(manager, outbox, connectors, folder)
+            scenario.connect()
             supervision.log.addHandler(bugs)
             try:
-                yield story
+                yield scenario
             finally:
                 supervision.log.removeHandler(bugs)
             for task in asyncio.all_tasks():

@@ -10,13 +10,13 @@ from ankaios.common.pb.control_api_pb2 import FromAnkaios, Hello, ToAnkaios
 
 
 class Pipes:
-    """Opens both FIFOs without blocking; `hear` waits for the next message."""
+    """Opens both FIFOs without blocking; `receive` waits for the next message."""
 
     def __init__(self, folder: Path) -> None:
         self._out = os.open(folder / "output", os.O_WRONLY | os.O_NONBLOCK)
         self._in = os.open(folder / "input", os.O_RDONLY | os.O_NONBLOCK)
         self._decoder = FrameDecoder()
-        self._heard: list[FromAnkaios] = []
+        self._received: list[FromAnkaios] = []
 
     def write(self, data: bytes) -> int:
         return os.write(self._out, data)
@@ -29,27 +29,27 @@ class Pipes:
             except BlockingIOError:
                 await asyncio.sleep(0.002)
 
-    def say(self, message: ToAnkaios) -> None:
+    def send(self, message: ToAnkaios) -> None:
         self.write(encode(message.SerializeToString()))
 
     def hello(self, version: str = "1.0.0") -> None:
-        self.say(ToAnkaios(hello=Hello(protocolVersion=version)))
+        self.send(ToAnkaios(hello=Hello(protocolVersion=version)))
 
     def ask(self, request_id: str, *masks: str) -> None:
         request = Request(requestId=request_id, completeStateRequest=CompleteStateRequest(fieldMask=masks))
-        self.say(ToAnkaios(request=request))
+        self.send(ToAnkaios(request=request))
 
-    async def hear(self, seconds: float = 5.0) -> FromAnkaios:
+    async def receive(self, seconds: float = 5.0) -> FromAnkaios:
         async with asyncio.timeout(seconds):
-            while not self._heard:
+            while not self._received:
                 self._poll()
                 await asyncio.sleep(0.002)
-        return self._heard.pop(0)
+        return self._received.pop(0)
 
-    async def hears_nothing(self, seconds: float = 0.1) -> bool:
+    async def receives_nothing(self, seconds: float = 0.1) -> bool:
         await asyncio.sleep(seconds)
         self._poll()
-        return not self._heard
+        return not self._received
 
     def _poll(self) -> None:
         try:
@@ -58,7 +58,7 @@ class Pipes:
             return
         for frame in self._decoder.feed(data):
             assert isinstance(frame, bytes)
-            self._heard.append(FromAnkaios.FromString(frame))
+            self._received.append(FromAnkaios.FromString(frame))
 
     def close(self) -> None:
         os.close(self._out)

@@ -118,7 +118,7 @@ async def test_a_folder_made_for_short_paths_is_removed_again(short_path: Path) 
     assert not made.exists()
 
 
-async def test_what_an_earlier_agent_gave_out_is_kept_and_never_denied_to_the_server(
+async def test_slots_granted_by_an_earlier_agent_are_kept_and_reported(
     agent: Agent,
 ) -> None:
     agent.discover()
@@ -153,7 +153,7 @@ async def test_no_call_waits_until_the_devices_are_loaded(agent: Agent) -> None:
     await agent.acquire()
 
 
-async def test_a_workload_that_let_go_before_the_devices_were_loaded_has_none_any_more(agent: Agent) -> None:
+async def test_a_workload_that_released_its_devices_before_they_were_loaded_holds_none(agent: Agent) -> None:
     agent.discover()
     await agent.acquire()
     agent.task.cancel()
@@ -179,7 +179,7 @@ async def test_a_workload_found_running_before_the_devices_are_loaded_is_adopted
     assert str(gone.instance_name) not in caplog.text
 
 
-async def test_a_session_that_ended_before_the_devices_were_loaded_is_none(agent: Agent) -> None:
+async def test_a_session_that_ended_before_the_devices_were_loaded_is_not_passed_on(agent: Agent) -> None:
     agent.devices.connected()
     agent.devices.disconnected()
     agent.sent.clear()
@@ -247,7 +247,7 @@ async def test_calls_to_an_ended_device_manager_are_repeated_for_the_next_one(ag
     await asyncio.gather(again, return_exceptions=True)
 
 
-async def test_devices_that_ended_are_not_given_any_more(agent: Agent) -> None:
+async def test_devices_of_an_ended_manager_are_not_granted(agent: Agent) -> None:
     (agent.folder / "files").touch()  # the folder for files of workloads is missing
     await agent.devices.acquire(CAMERA)
     await asyncio.wait_for(agent.task, 20)

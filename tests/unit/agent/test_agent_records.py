@@ -37,7 +37,7 @@ def sent_since(records: AgentRecords, outbox: Sent, since: int = 0) -> list[int]
     return [record.timeMs for message in outbox.messages for record in message.workloadRecords.records]
 
 
-async def test_records_survive_a_restart_of_the_agent(tmp_path: Path) -> None:
+async def test_records_are_kept_after_a_restart_of_the_agent(tmp_path: Path) -> None:
     before = records_in(tmp_path / "records")
     before.note(WEB, exited(1))
     before.detail(WEB, exit_code=1, output=("last words",))
@@ -132,6 +132,6 @@ async def test_a_record_that_was_written_partly_does_not_damage_the_next_one(
     assert caplog.text == ""
 
 
-async def test_the_file_is_for_the_agent_alone(tmp_path: Path) -> None:
+async def test_the_file_is_readable_only_by_the_agent(tmp_path: Path) -> None:
     records_in(tmp_path / "records").note(WEB, RUNNING_OK)
     assert (tmp_path / "records").stat().st_mode & 0o777 == 0o600

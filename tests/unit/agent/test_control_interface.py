@@ -62,7 +62,7 @@ def _ignore(result: HealthResult) -> None:
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
 
 
@@ -113,14 +113,16 @@ async def test_each_interface_has_two_fifos(interface: ControlInterface) -> None
     assert sorted(path.name for path in interface.folder.iterdir() if path.is_fifo()) == ["input", "output"]
 
 
-async def test_a_closed_interface_leaves_nothing_behind(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
+async def test_a_closed_interface_leaves_no_files(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
     interface = agent.interface(tmp_path / "c", tasks)
     (tmp_path / "c/left by the workload").write_text("x")
     await interface.close()
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: Supervisor, tmp_path: Path) -> None:
+async def test_the_fifos_stay_after_the_end_of_the_agent_if_it_keeps_them(
+    agent: Agent, tasks: Supervisor, tmp_path: Path
+) -> None:
     first = agent.interface(tmp_path / "c", tasks)
     inode = (tmp_path / "c/input").stat().st_ino
     await first.close(keep_fifos=True)
@@ -128,7 +130,7 @@ async def test_the_fifos_outlive_the_agent_if_it_wants(agent: Agent, tasks: Supe
     assert (tmp_path / "c/input").stat().st_ino == inode
     with a_workload_at(second) as pipes:
         pipes.hello()
-        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert (await pipes.receive()).HasField("controlInterfaceAccepted")
     await second.close()
 
 
@@ -144,12 +146,12 @@ async def test_a_hello_to_an_ending_agent_is_answered_by_the_next_agent(
         pipes.hello()
         os.close(reader)
         second = agent.interface(tmp_path / "c", tasks)
-        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert (await pipes.receive()).HasField("controlInterfaceAccepted")
         assert agent.requests == []
     await second.close()
 
 
-async def test_a_conversation(interface: ControlInterface, agent: Agent) -> None:
+async def test_requests_and_responses_of_one_session(interface: ControlInterface, agent: Agent) -> None:
     """[utest->swdd~agent-listens-for-requests-from-pipe~1]
     [utest->swdd~agent-forward-request-from-control-interface-pipe-to-server~1]
     [utest->swdd~agent-forward-responses-to-control-interface-pipe~1]
@@ -157,15 +159,15 @@ async def test_a_conversation(interface: ControlInterface, agent: Agent) -> None
     """
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert (await pipes.receive()).HasField("controlInterfaceAccepted")
         pipes.ask("7", "workloadStates")
-        denied = await pipes.hear()
+        denied = await pipes.receive()
         assert (denied.response.requestId, denied.response.error.message) == ("7", "Access denied")
         pipes.ask("8", "desiredState.workloads")
         assert await agent.got(1) == ["nav@8"]
         for number in range(10):
             interface.deliver(a_response(str(number)))
-        assert [(await pipes.hear()).response.requestId for _ in range(10)] == [str(number) for number in range(10)]
+        assert [(await pipes.receive()).response.requestId for _ in range(10)] == [str(number) for number in range(10)]
 
 
 async def test_a_workload_that_writes_more_than_a_pipe_holds_is_read(interface: ControlInterface, agent: Agent) -> None:
@@ -183,31 +185,33 @@ async def test_a_workload_that_writes_more_than_a_pipe_holds_is_read(interface: 
         assert len(agent.requests[0].completeStateRequest.fieldMask) == 20_000
 
 
-async def test_every_hello_is_greeted_also_that_of_a_restarted_workload(interface: ControlInterface) -> None:
+async def test_every_hello_is_accepted_also_that_of_a_restarted_workload(interface: ControlInterface) -> None:
     for _ in range(3):
         with a_workload_at(interface) as pipes:
             pipes.hello()
-            assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+            assert (await pipes.receive()).HasField("controlInterfaceAccepted")
         await asyncio.sleep(0.02)
 
 
-async def test_a_wrong_beginning_ends_the_conversation_for_good(interface: ControlInterface, agent: Agent) -> None:
+async def test_a_session_that_does_not_begin_with_a_hello_ends_permanently(
+    interface: ControlInterface, agent: Agent
+) -> None:
     with a_workload_at(interface) as pipes:
         pipes.ask("1", "desiredState")
-        assert (await pipes.hear()).connectionClosed.reason == "Initial Hello missing!"
+        assert (await pipes.receive()).connectionClosed.reason == "Initial Hello missing!"
         pipes.hello()
-        assert await pipes.hears_nothing()
+        assert await pipes.receives_nothing()
         interface.deliver(a_response("1"))
         interface.deliver(a_log_response("2"))
-        assert await pipes.hears_nothing()
+        assert await pipes.receives_nothing()
     assert agent.requests == []
     assert agent.unread == ["nav@2"]
 
 
-async def test_garbage_after_the_hello_is_skipped(interface: ControlInterface, agent: Agent) -> None:
+async def test_invalid_data_after_the_hello_is_skipped(interface: ControlInterface, agent: Agent) -> None:
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         pipes.write(encode(b"\xff\xff\xff"))
         pipes.write(encode(b""))
         pipes.write(encode(b"x" * 5_000_000)[:60_000])
@@ -217,7 +221,7 @@ async def test_garbage_after_the_hello_is_skipped(interface: ControlInterface, a
         assert await agent.got(1) == ["nav@1"]
 
 
-async def test_requests_may_come_in_pieces_while_responses_go_out(interface: ControlInterface, agent: Agent) -> None:
+async def test_requests_may_arrive_in_parts_while_responses_are_sent(interface: ControlInterface, agent: Agent) -> None:
     """A response that arrives while a request is partly read does not discard the read part."""
     request = ToAnkaios()
     request.request.requestId = "1"
@@ -225,22 +229,22 @@ async def test_requests_may_come_in_pieces_while_responses_go_out(interface: Con
     frame = encode(request.SerializeToString())
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         for byte in frame:
             pipes.write(bytes([byte]))
             await asyncio.sleep(0)
             interface.deliver(a_response("r"))
         assert await agent.got(1) == ["nav@1"]
         for _ in frame:
-            await pipes.hear()
+            await pipes.receive()
 
 
-async def test_the_session_survives_that_the_workload_closes_and_reopens_its_pipe(
+async def test_the_session_continues_after_the_workload_closes_and_reopens_its_pipe(
     interface: ControlInterface, agent: Agent
 ) -> None:
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
     for number in range(3):
         end = os.open(interface.folder / "output", os.O_WRONLY | os.O_NONBLOCK)
         request = ToAnkaios()
@@ -256,20 +260,20 @@ async def test_the_session_survives_that_the_workload_closes_and_reopens_its_pip
 async def test_responses_wait_until_the_workload_has_sent_a_hello(interface: ControlInterface) -> None:
     interface.deliver(a_response("early"))
     with a_workload_at(interface) as pipes:
-        assert await pipes.hears_nothing()
+        assert await pipes.receives_nothing()
         pipes.hello()
-        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
-        assert (await pipes.hear()).response.requestId == "early"
+        assert (await pipes.receive()).HasField("controlInterfaceAccepted")
+        assert (await pipes.receive()).response.requestId == "early"
 
 
-async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
+async def test_a_workload_that_does_not_read_uses_little_memory_and_loses_its_logs(
     interface: ControlInterface, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[utest->swdd~agent-handles-control-interface-input-pipe-not-read~1]"""
     monkeypatch.setattr("ankaios.agent.fifo.WRITE_LIMIT", 0.02)
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         for number in range(3 * MAX_WAITING):
             interface.deliver(a_response(str(number), 10_000))
         assert interface._waiting_bytes <= 8 * 1024 * 1024
@@ -282,25 +286,25 @@ async def test_a_workload_that_does_not_read_costs_little_and_loses_its_logs(
         async with asyncio.timeout(5):
             while len(agent.unread) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        while not await pipes.hears_nothing(0.05):
-            pipes._heard.clear()
+        while not await pipes.receives_nothing(0.05):
+            pipes._received.clear()
         pipes.ask("1", "agents")
-        while (await pipes.hear()).response.error.message != "Access denied":
+        while (await pipes.receive()).response.error.message != "Access denied":
             pass
 
 
-async def test_an_agent_that_takes_no_requests_blocks_only_the_requesting_workload(
+async def test_an_agent_that_forwards_no_requests_blocks_only_the_requesting_workload(
     interface: ControlInterface, agent: Agent
 ) -> None:
     agent.takes.clear()
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         with pytest.raises(BlockingIOError):
             for number in range(100_000):
                 pipes.ask(str(number), "desiredState")
         interface.deliver(a_response("still answered"))
-        assert (await pipes.hear()).response.requestId == "still answered"
+        assert (await pipes.receive()).response.requestId == "still answered"
         agent.takes.set()
         await agent.got(MOST_UNANSWERED)
 
@@ -312,7 +316,7 @@ async def test_a_workload_that_gets_no_answers_is_not_read_any_more(interface: C
     """
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         for number in range(200):
             pipes.ask(str(number), "desiredState")
         await agent.got(MOST_UNANSWERED)
@@ -329,16 +333,16 @@ async def test_a_workload_that_sends_faster_than_it_reads_is_slowed_down(
     monkeypatch.setattr("ankaios.agent.control_interface.MAX_WAITING", 4)
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         for number in range(50):
             pipes.ask(str(number), "agents")
-        assert [(await pipes.hear()).response.requestId for _ in range(50)] == [str(number) for number in range(50)]
+        assert [(await pipes.receive()).response.requestId for _ in range(50)] == [str(number) for number in range(50)]
 
 
-async def test_a_flood_of_requests_leaves_time_for_others(interface: ControlInterface) -> None:
+async def test_many_requests_do_not_block_other_tasks(interface: ControlInterface) -> None:
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         ticks = 0
         flood = asyncio.create_task(_flood(pipes))
         while not flood.done():
@@ -351,13 +355,13 @@ async def _flood(pipes: Pipes) -> None:
     for number in range(2000):
         pipes.ask(str(number), "agents")
         if number % 100 == 0:
-            await pipes.hear()
+            await pipes.receive()
 
 
-async def test_a_workload_that_breaks_its_own_fifo_hurts_only_itself(interface: ControlInterface) -> None:
+async def test_a_workload_that_breaks_its_own_fifo_affects_only_itself(interface: ControlInterface) -> None:
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        await pipes.hear()
+        await pipes.receive()
         (interface.folder / "output").unlink()
         (interface.folder / "output").symlink_to("/etc/passwd")
     await asyncio.sleep(0.05)
@@ -381,7 +385,7 @@ async def test_after_an_unread_acceptance_a_new_hello_is_needed(
     os.close(end)
     with a_workload_at(interface) as pipes:
         pipes.hello()
-        assert (await pipes.hear()).HasField("controlInterfaceAccepted")
+        assert (await pipes.receive()).HasField("controlInterfaceAccepted")
 
 
 def test_the_session_continues_only_for_the_same_instance_and_rules() -> None:

@@ -17,17 +17,17 @@ from tests.support.bugs import BUG
 from tests.support.builders import a_workload
 from tests.support.examples import examples
 from tests.support.fake_runtime import FakeRuntime
-from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentStory, an_agent, server_hello, update_workload
+from tests.unit.agent.harness import NOT_PENDING_NOR_RUNNING, AgentScenario, an_agent, server_hello, update_workload
 
 NAMES = ("a", "b", "c")
 RUNNING = AddCondition.ADD_COND_RUNNING
 
 
-class TidyRuntime(FakeRuntime):
+class CleaningRuntime(FakeRuntime):
     """Like real runtimes, it removes a container that could not be restarted, unless an internal error is injected."""
 
-    late_bugs = 0
-    blind = 0
+    late_errors = 0
+    failing_watches = 0
 
     async def create_workload(self, spec: WorkloadSpec, extras: Extras) -> str:
         try:
@@ -35,14 +35,14 @@ class TidyRuntime(FakeRuntime):
         except RuntimeFailed:
             self.workloads.pop(extras.reuse or "", None)
             raise
-        if self.late_bugs:
-            self.late_bugs -= 1
+        if self.late_errors:
+            self.late_errors -= 1
             raise BUG
         return made
 
     def start_checker(self, spec: WorkloadSpec, workload: str, sink: StateSink) -> StateChecker:
-        if self.blind:
-            self.blind -= 1
+        if self.failing_watches:
+            self.failing_watches -= 1
             raise BUG
         return super().start_checker(spec, workload, sink)
 
@@ -52,7 +52,7 @@ class Server:
     """Assigns workloads and stores reported states, as the real server does."""
 
     wanted: dict[str, WorkloadSpec] = field(default_factory=dict)
-    told: dict[InstanceName, ExecutionState] = field(default_factory=dict)
+    reported: dict[InstanceName, ExecutionState] = field(default_factory=dict)
     number: int = 0
 
     def new_spec(self, name: str, *, same_id: bool) -> WorkloadSpec:
@@ -65,14 +65,14 @@ class Server:
         policy = RestartPolicy.ON_FAILURE
         return a_workload(name, "A", config=f"image: {self.number}", dependencies=dependencies, restart_policy=policy)
 
-    def hear(self, story: AgentStory) -> None:
-        while (message := story.outbox._queue.take()) is not None:
+    def read_states(self, scenario: AgentScenario) -> None:
+        while (message := scenario.outbox._queue.take()) is not None:
             for state in message.updateWorkloadState.workloadStates:
                 name, execution = workload_state_from_pb(state)
                 if execution.state == "Removed":
-                    self.told.pop(name, None)
+                    self.reported.pop(name, None)
                 else:
-                    self.told[name] = execution
+                    self.reported[name] = execution
 
 
 STEPS = st.lists(
@@ -86,22 +86,22 @@ STEPS = st.lists(
 )
 
 
-def step(kind: str, name: str, server: Server, story: AgentStory) -> None:
-    podman, old = story.podman, server.wanted.get(name)
+def step(kind: str, name: str, server: Server, scenario: AgentScenario) -> None:
+    podman, old = scenario.podman, server.wanted.get(name)
     conditions = {"c": NOT_PENDING_NOR_RUNNING} if name == "b" and "c" in server.wanted else {}
     match kind:
         case "add" | "change" | "tag":
             spec = server.wanted[name] = server.new_spec(name, same_id=kind == "tag")
-            story.manager.handle(update_workload((spec,), {old.instance_name: conditions} if old else {}))
+            scenario.manager.handle(update_workload((spec,), {old.instance_name: conditions} if old else {}))
         case "delete" if old:
             del server.wanted[name]
-            story.manager.handle(update_workload(deleted={old.instance_name: conditions}))
+            scenario.manager.handle(update_workload(deleted={old.instance_name: conditions}))
         case "hello":
-            story.manager.handle(server_hello(*server.wanted.values()))
+            scenario.manager.handle(server_hello(*server.wanted.values()))
         case "reconnect":
-            story.disconnect()
-            story.connect()
-            story.manager.handle(server_hello(*server.wanted.values()))
+            scenario.disconnect()
+            scenario.connect()
+            scenario.manager.handle(server_hello(*server.wanted.values()))
         case "exit" | "end":
             for each in list(podman.workloads.values()):
                 if each.instance_name.workload == name:
@@ -110,78 +110,78 @@ def step(kind: str, name: str, server: Server, story: AgentStory) -> None:
             podman.fail_next("create", RuntimeFailed("no"))
         case "stuck":
             podman.fail_next("delete", RuntimeFailed("busy"))
-        case "bug" if isinstance(podman, TidyRuntime):
-            # Each name is a place in which an internal error can be injected.
+        case "bug" if isinstance(podman, CleaningRuntime):
+            # Each name is a function in which an internal error can be injected.
             match name:
                 case "a":
                     podman.fail_next("create", BUG)
                     podman.fail_next("id", BUG)
                 case "b":
-                    podman.late_bugs += 1
+                    podman.late_errors += 1
                 case _:
                     podman.fail_next("delete", BUG)
-                    podman.blind += 1
+                    podman.failing_watches += 1
         case _:
             pass
 
 
-async def settle(server: Server, story: AgentStory) -> None:
+async def settle(server: Server, scenario: AgentScenario) -> None:
     for _ in range(60):
         await asyncio.sleep(0)
-        server.hear(story)
+        server.read_states(scenario)
 
 
-async def life(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    async with an_agent(base=folder, made_by=TidyRuntime, expects_bugs=True) as story:
-        story.runtimes["podman"].__dict__.update(runtime.__dict__)
-        story.manager.handle(server_hello(*server.wanted.values()))
+async def run_agent(steps: list[tuple[str, str]], runtime: FakeRuntime, server: Server, folder: Path) -> None:
+    async with an_agent(base=folder, made_by=CleaningRuntime, expects_bugs=True) as scenario:
+        scenario.runtimes["podman"].__dict__.update(runtime.__dict__)
+        scenario.manager.handle(server_hello(*server.wanted.values()))
         for kind, name in steps:
-            step(kind, name, server, story)
+            step(kind, name, server, scenario)
             if kind == "rest":
-                await settle(server, story)
+                await settle(server, scenario)
             else:
                 await asyncio.sleep(0)
-        await settle(server, story)
-        await make_up(server, story)
-        runtime.__dict__.update(story.podman.__dict__)
+        await settle(server, scenario)
+        await check_convergence(server, scenario)
+        runtime.__dict__.update(scenario.podman.__dict__)
         runtime.checkers.clear()
 
 
-async def make_up(server: Server, story: AgentStory) -> None:
+async def check_convergence(server: Server, scenario: AgentScenario) -> None:
     """Without faults, a running agent converges; ended workloads stay as they are.
 
     An update of `b` waits until `c` stops, which a new session does not request.
     """
-    mend(story.podman)
-    await settle(server, story)
-    check_wanted(["a"], server, story)
-    step("reconnect", "", server, story)
-    await settle(server, story)
-    check_wanted(["a", "b"], server, story)
+    remove_faults(scenario.podman)
+    await settle(server, scenario)
+    check_wanted(["a"], server, scenario)
+    step("reconnect", "", server, scenario)
+    await settle(server, scenario)
+    check_wanted(["a", "b"], server, scenario)
 
 
-def mend(runtime: FakeRuntime) -> None:
+def remove_faults(runtime: FakeRuntime) -> None:
     runtime._fail_next.clear()
-    runtime.__dict__.update(late_bugs=0, blind=0)
+    runtime.__dict__.update(late_errors=0, failing_watches=0)
 
 
-def check_wanted(names: list[str], server: Server, story: AgentStory) -> None:
+def check_wanted(names: list[str], server: Server, scenario: AgentScenario) -> None:
     for name in names:
         wanted = [server.wanted[name].instance_name] if name in server.wanted else []
-        found = [each.instance_name for each in story.podman.workloads.values()]
+        found = [each.instance_name for each in scenario.podman.workloads.values()]
         assert [instance for instance in found if instance.workload == name] == wanted
-        assert [instance for instance in server.told if instance.workload == name] == wanted
+        assert [instance for instance in server.reported if instance.workload == name] == wanted
 
 
-async def heal(runtime: FakeRuntime, server: Server, folder: Path) -> None:
-    """A last agent without faults."""
-    mend(runtime)
-    server.told.clear()
-    async with an_agent(base=folder, made_by=TidyRuntime) as story:
-        story.podman.__dict__.update(runtime.__dict__)
-        story.manager.handle(server_hello(*server.wanted.values()))
-        await settle(server, story)
-        runtime.__dict__.update(story.podman.__dict__)
+async def run_last_agent(runtime: FakeRuntime, server: Server, folder: Path) -> None:
+    """Start an agent without faults after the others."""
+    remove_faults(runtime)
+    server.reported.clear()
+    async with an_agent(base=folder, made_by=CleaningRuntime) as scenario:
+        scenario.podman.__dict__.update(runtime.__dict__)
+        scenario.manager.handle(server_hello(*server.wanted.values()))
+        await settle(server, scenario)
+        runtime.__dict__.update(scenario.podman.__dict__)
 
 
 def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
@@ -192,23 +192,23 @@ def check(runtime: FakeRuntime, server: Server, folder: Path) -> None:
     free_to_wait = {name for name in wanted if name.workload == "c" and not b_runs}
     assert wanted - free_to_wait <= set(found) <= wanted
     assert len(set(found)) == len(found)
-    assert set(server.told) == wanted
+    assert set(server.reported) == wanted
     for name in wanted - free_to_wait:
-        assert server.told[name] == (SUCCEEDED_OK if name in finished else RUNNING_OK)
+        assert server.reported[name] == (SUCCEEDED_OK if name in finished else RUNNING_OK)
     assert {path.name for path in (folder / "A_io").iterdir()} <= {"records"}
 
 
 @examples(40)
 @given(st.lists(STEPS, min_size=1, max_size=3))
-def test_in_the_end_exactly_what_is_wanted_runs(lives: list[list[tuple[str, str]]]) -> None:
+def test_after_any_faults_exactly_the_desired_workloads_run(processes: list[list[tuple[str, str]]]) -> None:
     """Each list of steps is one agent process; containers outlive it."""
 
-    async def story(folder: Path) -> None:
+    async def scenario(folder: Path) -> None:
         runtime, server = FakeRuntime("podman"), Server()
-        for steps in lives:
-            await life(steps, runtime, server, folder)
-        await heal(runtime, server, folder)
+        for steps in processes:
+            await run_agent(steps, runtime, server, folder)
+        await run_last_agent(runtime, server, folder)
         check(runtime, server, folder)
 
     with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(story(Path(directory)))
+        asyncio.run(scenario(Path(directory)))

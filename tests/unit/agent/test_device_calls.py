@@ -18,7 +18,7 @@ async def test_devices_are_informed_when_a_session_begins_and_ends() -> None:
     async with an_agent(devices=devices) as a:
         a.disconnect()
         a.connect()
-        assert devices.heard == ["connected", "disconnected", "connected"]
+        assert devices.calls == ["connected", "disconnected", "connected"]
 
 
 async def test_only_the_named_workload_claims_again() -> None:
@@ -26,7 +26,7 @@ async def test_only_the_named_workload_claims_again() -> None:
     async with an_agent(devices=devices) as a:
         run = asyncio.create_task(a.manager.run_devices())
         expected = {f"one {NO_CAMERA}", f"two {NO_CAMERA}"}
-        assert set(await a.server_says(server_hello(ONE, TWO))) == expected
+        assert set(await a.handle(server_hello(ONE, TWO))) == expected
         assert devices.host is not None
         devices.host.wake(str(ONE.instance_name))
         assert await a.reports() == [f"one {NO_CAMERA}"]

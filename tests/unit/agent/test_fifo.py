@@ -12,7 +12,7 @@ from ankaios.agent.fifo import FifoReader, FifoWriter, NoFifo, fits_at_once, is_
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 0.002)
 
 
@@ -51,7 +51,7 @@ def test_an_existing_fifo_is_used_again_and_anything_else_is_replaced(path: Path
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-def test_the_agent_is_never_led_to_another_file(tmp_path: Path) -> None:
+def test_the_agent_never_opens_another_file(tmp_path: Path) -> None:
     target = tmp_path / "secret"
     target.write_text("secret")
     (tmp_path / "link").symlink_to(target)
@@ -60,7 +60,7 @@ def test_the_agent_is_never_led_to_another_file(tmp_path: Path) -> None:
             open_fifo(path, os.O_WRONLY)
 
 
-def test_what_is_no_fifo_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_no_fifo_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For example, opening a watchdog starts it."""
     opened: list[int] = []
     really_open = os.open
@@ -75,14 +75,14 @@ def test_what_is_no_fifo_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.
     assert [flags & os.O_PATH for flags in opened] == [os.O_PATH]
 
 
-def test_a_fifo_with_a_second_name_is_not_used_again(path: Path, tmp_path: Path) -> None:
+def test_a_fifo_with_a_hard_link_is_not_used_again(path: Path, tmp_path: Path) -> None:
     """It may belong to another workload."""
     os.link(path, tmp_path / "other")
     make_fifo(tmp_path / "other")
     assert not path.samefile(tmp_path / "other")
 
 
-def test_it_is_known_whether_a_fifo_is_the_one_that_was_made(tmp_path: Path) -> None:
+def test_a_replaced_fifo_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     made = make_fifo(path)
     assert make_fifo(path) == made
@@ -93,7 +93,7 @@ def test_it_is_known_whether_a_fifo_is_the_one_that_was_made(tmp_path: Path) -> 
     assert not is_fifo_at(path, made)
 
 
-async def test_writers_come_and_go_and_each_end_is_noticed(path: Path, reader: FifoReader) -> None:
+async def test_the_end_of_each_writer_is_detected(path: Path, reader: FifoReader) -> None:
     for text in (b"one", b"two"):
         end = peer(path, os.O_WRONLY)  # fails if there is no reader
         os.write(end, text)
@@ -116,7 +116,7 @@ async def test_without_a_writer_reading_just_waits(path: Path, reader: FifoReade
     os.close(end)
 
 
-async def test_waiting_for_a_writer_costs_nothing(path: Path, reader: FifoReader) -> None:
+async def test_waiting_for_a_writer_uses_no_cpu(path: Path, reader: FifoReader) -> None:
     """After the end of a writer the kernel reports the end repeatedly until the FIFO is opened again."""
     os.close(peer(path, os.O_WRONLY))
     await reader.read()
@@ -128,9 +128,9 @@ async def test_waiting_for_a_writer_costs_nothing(path: Path, reader: FifoReader
     waiting.cancel()
 
 
-async def test_what_was_meant_for_an_earlier_agent_is_thrown_away(path: Path) -> None:
+async def test_data_for_an_earlier_agent_is_discarded(path: Path) -> None:
     keeper = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-    os.write(keeper, b"the end of a request to an agent that died")
+    os.write(keeper, b"the end of a request to a killed agent")
     reader = FifoReader(path)
     os.write(keeper, b"hello")
     assert await reader.read() == b"hello"
@@ -145,7 +145,7 @@ async def test_a_frame_reaches_the_reader(path: Path, writer: FifoWriter) -> Non
     os.close(end)
 
 
-async def test_a_reader_that_comes_a_little_late_is_waited_for(path: Path, writer: FifoWriter) -> None:
+async def test_a_write_waits_briefly_for_a_reader(path: Path, writer: FifoWriter) -> None:
     writing = asyncio.create_task(writer.write(b"frame"))
     await asyncio.sleep(0.15)
     end = peer(path, os.O_RDONLY)
@@ -160,7 +160,7 @@ async def test_a_write_without_reader_fails(writer: FifoWriter, monkeypatch: pyt
     assert not await writer.write(b"frame")
 
 
-async def test_a_reader_that_stalls_gets_no_more_and_is_not_waited_for_again(
+async def test_a_stalled_reader_gets_no_more_frames_and_delays_only_one_write(
     path: Path, writer: FifoWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[utest->swdd~agent-handles-control-interface-input-pipe-not-read~1]"""
@@ -199,7 +199,7 @@ async def test_a_frame_that_a_pipe_can_hold_is_written_in_one_go(path: Path, wri
     os.close(end)
 
 
-async def test_a_frame_that_no_pipe_can_hold_is_continued_and_nothing_comes_between(
+async def test_a_frame_larger_than_a_pipe_is_continued_without_other_frames_between(
     path: Path, writer: FifoWriter
 ) -> None:
     end = peer(path, os.O_RDONLY)
@@ -216,7 +216,7 @@ async def test_a_frame_that_no_pipe_can_hold_is_continued_and_nothing_comes_betw
     os.close(end)
 
 
-async def test_frames_of_any_size_to_a_slow_reader_are_never_torn(
+async def test_frames_of_any_size_to_a_slow_reader_are_never_truncated(
     path: Path, writer: FifoWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.WRITE_LIMIT", 0.01)
@@ -235,7 +235,7 @@ async def test_frames_of_any_size_to_a_slow_reader_are_never_torn(
     os.close(end)
 
 
-async def test_a_frame_waits_until_the_one_before_is_taken(
+async def test_a_frame_waits_until_the_previous_one_is_read(
     path: Path, writer: FifoWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ankaios.agent.fifo.PACE_LIMIT", 60.0)
@@ -249,7 +249,7 @@ async def test_a_frame_waits_until_the_one_before_is_taken(
     os.close(end)
 
 
-async def test_what_a_vanished_reader_left_is_not_given_to_the_next(path: Path, writer: FifoWriter) -> None:
+async def test_data_that_a_closed_reader_left_is_not_delivered_to_the_next(path: Path, writer: FifoWriter) -> None:
     first = peer(path, os.O_RDONLY)
     assert await writer.write(b"for the first one only")
     os.read(first, 5)
@@ -262,7 +262,7 @@ async def test_what_a_vanished_reader_left_is_not_given_to_the_next(path: Path, 
     os.close(second)
 
 
-async def test_the_rest_of_a_huge_frame_dies_with_its_reader(path: Path, writer: FifoWriter) -> None:
+async def test_the_rest_of_a_huge_frame_is_discarded_with_its_reader(path: Path, writer: FifoWriter) -> None:
     first = peer(path, os.O_RDONLY)
     assert await writer.write(b"x" * 3_000_000)
     os.close(first)

@@ -25,20 +25,20 @@ EXEC = ExecCheck(command=("check",), interval="100ms", failures=1)
 async def a_monitor(
     runtime: FakeRuntime, health: Health, checked: Callable[[str, bool], None] = lambda check, succeeded: None
 ) -> AsyncIterator[tuple[HealthMonitor, list[HealthState], Callable[[str], Awaitable[HealthState]]]]:
-    told: list[HealthState] = []
+    reported: list[HealthState] = []
 
     async def until(status: str) -> HealthState:
         async with asyncio.timeout(10):
-            while not told or told[-1].status != status:  # noqa: ASYNC110
+            while not reported or reported[-1].status != status:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-        return told[-1]
+        return reported[-1]
 
     async with Supervisor() as tasks:
         monitor = HealthMonitor(
-            a_workload(health=health), "c1", runtime, NamespaceSockets(), None, tasks, told.append, checked
+            a_workload(health=health), "c1", runtime, NamespaceSockets(), None, tasks, reported.append, checked
         )
         try:
-            yield monitor, told, until
+            yield monitor, reported, until
         finally:
             monitor.stop()
 
@@ -46,10 +46,10 @@ async def a_monitor(
 async def test_each_change_of_the_health_is_reported_once() -> None:
     runtime = FakeRuntime()
     runtime.check_results = [CommandResult(0), CommandResult(0), CommandResult(7, "broken"), CommandResult(0)]
-    async with a_monitor(runtime, Health(exec=EXEC)) as (_, told, until):
+    async with a_monitor(runtime, Health(exec=EXEC)) as (_, reported, until):
         await until("Unhealthy")
         await until("Healthy")
-    assert [(state.status, state.text) for state in told] == [
+    assert [(state.status, state.text) for state in reported] == [
         ("Healthy", ""),
         ("Unhealthy", "exec check 'check' failed once: exit code 7: broken"),
         ("Healthy", ""),
@@ -129,13 +129,13 @@ async def test_a_health_that_changes_all_the_time_is_reported_once_in_each_perio
     monkeypatch.setattr(health_monitor, "IMMEDIATE_REPORTS", 3)
     monkeypatch.setattr(health_monitor, "REPORT_PERIOD", 0.2)
     notify = Health(notify=NotifyCheck(interval="1h", failures=1))
-    async with a_monitor(FakeRuntime(), notify) as (monitor, told, until):
+    async with a_monitor(FakeRuntime(), notify) as (monitor, reported, until):
         monitor.notified(HealthResult())
         await until("Healthy")
         for _ in range(100):
             monitor.notified(HealthResult("stuck"))
             monitor.notified(HealthResult())
         monitor.notified(HealthResult("stuck at last"))
-        assert [state.status for state in told] == ["Healthy", "Unhealthy", "Healthy"]
+        assert [state.status for state in reported] == ["Healthy", "Unhealthy", "Healthy"]
         assert (await until("Unhealthy")).text.endswith("stuck at last")
-        assert len(told) == 4
+        assert len(reported) == 4

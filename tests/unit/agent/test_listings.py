@@ -17,15 +17,15 @@ class Runtimes:
     """Answers when the test allows it."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.listings_in_progress: list[str] = []
         self.answered: list[tuple[str, list[Found]]] = []
-        self.excuses: list[tuple[str, str]] = []
+        self.reasons: list[tuple[str, str]] = []
         self.errors: list[Exception] = []
         self.hang = False
-        self.excused = asyncio.Event()
+        self.reason_reported = asyncio.Event()
 
     async def ask(self, runtime: str) -> list[Found]:
-        self.asked.append(runtime)
+        self.listings_in_progress.append(runtime)
         if self.hang:
             await asyncio.Event().wait()
         if self.errors:
@@ -35,9 +35,9 @@ class Runtimes:
     def answer(self, runtime: str, found: list[Found]) -> None:
         self.answered.append((runtime, found))
 
-    def excuse(self, runtime: str, why: str) -> None:
-        self.excuses.append((runtime, why))
-        self.excused.set()
+    def report_reason(self, runtime: str, why: str) -> None:
+        self.reasons.append((runtime, why))
+        self.reason_reported.set()
 
 
 @pytest.fixture
@@ -54,38 +54,38 @@ async def test_a_runtime_is_listed_until_it_succeeds(runtimes: Runtimes, monkeyp
     monkeypatch.setattr(asyncio, "sleep", no_sleep)
     runtimes.errors = [Unavailable(f"fault {number}") for number in range(7)]
     async with Supervisor() as tasks:
-        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["podman"], ["podman"])
+        Listings(runtimes.ask, runtimes.answer, runtimes.report_reason, tasks).begin(["podman"], ["podman"])
     assert runtimes.answered == [("podman", [FOUND])]
-    assert runtimes.excuses[0] == ("podman", "Retry 1: fault 0")
-    assert runtimes.excuses[-1] == ("podman", "Retry 7: fault 6")
+    assert runtimes.reasons[0] == ("podman", "Retry 1: fault 0")
+    assert runtimes.reasons[-1] == ("podman", "Retry 7: fault 6")
     assert pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0], "soon after the fault is over it must be noticed"
 
 
-async def test_a_runtime_that_is_silent_is_the_reason_to_wait(
+async def test_a_runtime_that_does_not_answer_is_reported_as_the_reason(
     runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listings, "REPORT_AFTER", 0.01)
     runtimes.hang = True
     async with asyncio.timeout(10), Supervisor() as tasks:
-        asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
-        asked.begin(["podman"], ["podman"])
-        await runtimes.excused.wait()
-        assert runtimes.excuses == [
+        listings_in_progress = Listings(runtimes.ask, runtimes.answer, runtimes.report_reason, tasks)
+        listings_in_progress.begin(["podman"], ["podman"])
+        await runtimes.reason_reported.wait()
+        assert runtimes.reasons == [
             ("podman", "The runtime 'podman' has not listed its workloads within 0.01 s, waiting for it")
         ]
-        asked.begin([], [])
+        listings_in_progress.begin([], [])
 
 
-async def test_a_new_question_takes_the_place_of_the_old_one(runtimes: Runtimes) -> None:
+async def test_new_listings_replace_the_previous_ones(runtimes: Runtimes) -> None:
     runtimes.hang = True
     async with Supervisor() as tasks:
-        asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
-        asked.begin(["podman"], ["podman"])
+        listings_in_progress = Listings(runtimes.ask, runtimes.answer, runtimes.report_reason, tasks)
+        listings_in_progress.begin(["podman"], ["podman"])
         await asyncio.sleep(0)
         runtimes.hang = False
-        asked.begin(["podman", "native"], [])
+        listings_in_progress.begin(["podman", "native"], [])
     assert sorted(runtimes.answered) == [("native", [FOUND]), ("podman", [FOUND])]
-    assert runtimes.excuses == []
+    assert runtimes.reasons == []
 
 
 async def test_runtimes_that_workloads_wait_for_are_listed_first(
@@ -93,22 +93,20 @@ async def test_runtimes_that_workloads_wait_for_are_listed_first(
 ) -> None:
     monkeypatch.setattr(listings, "POSTPONEMENT", 0.01)
     async with Supervisor() as tasks:
-        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], ["podman"])
+        Listings(runtimes.ask, runtimes.answer, runtimes.report_reason, tasks).begin(["native", "podman"], ["podman"])
         await asyncio.sleep(0)
-        assert runtimes.asked == ["podman"]
-    assert runtimes.asked == ["podman", "native"]
+        assert runtimes.listings_in_progress == ["podman"]
+    assert runtimes.listings_in_progress == ["podman", "native"]
 
 
-async def test_a_workload_that_comes_later_hurries_the_question(
-    runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_later_workload_starts_a_postponed_listing(runtimes: Runtimes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, "POSTPONEMENT", 3600.0)
     async with asyncio.timeout(10), Supervisor() as tasks:
-        asked = Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks)
-        asked.begin(["native", "podman"], ["podman"])
+        listings_in_progress = Listings(runtimes.ask, runtimes.answer, runtimes.report_reason, tasks)
+        listings_in_progress.begin(["native", "podman"], ["podman"])
         await asyncio.sleep(0)
-        asked.hurry(["native", "podman", "unknown"])
-    assert runtimes.asked == ["podman", "native"]
+        listings_in_progress.hurry(["native", "podman", "unknown"])
+    assert runtimes.listings_in_progress == ["podman", "native"]
 
 
 async def test_if_no_workload_waits_all_runtimes_are_listed_immediately(
@@ -116,5 +114,5 @@ async def test_if_no_workload_waits_all_runtimes_are_listed_immediately(
 ) -> None:
     monkeypatch.setattr(listings, "POSTPONEMENT", 3600.0)
     async with asyncio.timeout(10), Supervisor() as tasks:
-        Listings(runtimes.ask, runtimes.answer, runtimes.excuse, tasks).begin(["native", "podman"], [])
-    assert sorted(runtimes.asked) == ["native", "podman"]
+        Listings(runtimes.ask, runtimes.answer, runtimes.report_reason, tasks).begin(["native", "podman"], [])
+    assert sorted(runtimes.listings_in_progress) == ["native", "podman"]

@@ -40,7 +40,7 @@ def flags(tmp_path: Path, runtimes: str) -> list[str]:
     return ["-k", "-x", str(file)]
 
 
-def test_podman_lists_while_the_rest_is_loaded_and_ends_with_the_agent(
+def test_podman_lists_its_containers_during_the_start_and_ends_with_the_agent(
     podman: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     podman.script("ps", do="hang")
@@ -60,14 +60,14 @@ def test_an_agent_without_podman_does_not_call_it(
     assert podman.records() == []
 
 
-def test_without_podman_an_agent_starts_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_starts_without_podman_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     runs = Runs(monkeypatch)
     assert program.main(flags(tmp_path, "['podman']")) == 0
     assert len(runs.early) == 1
 
 
-def test_a_start_that_fails_later_leaves_no_podman_behind(
+def test_a_failed_start_leaves_no_podman_process(
     podman: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     podman.script("ps", do="hang")

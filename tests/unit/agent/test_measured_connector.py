@@ -32,7 +32,7 @@ async def test_calls_are_counted_by_result() -> None:
     }
 
 
-async def test_the_moment_of_an_exit_is_noted() -> None:
+async def test_the_time_of_an_exit_is_recorded() -> None:
     runtime, metrics = FakeRuntime(), AgentMetrics()
     connector = MeasuredConnector(runtime, metrics)
     workload = await connector.create_workload(WEB, Extras())

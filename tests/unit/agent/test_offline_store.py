@@ -70,7 +70,7 @@ async def test_states_and_devices_are_stored(tmp_path: Path) -> None:
     await written(later, replace(state, devices=devices))
 
 
-async def test_a_draft_of_an_agent_that_died_does_no_harm(tmp_path: Path) -> None:
+async def test_the_partly_written_file_of_a_killed_agent_is_ignored(tmp_path: Path) -> None:
     store = OfflineStore(tmp_path, "A")
     (tmp_path / "A.new").write_text("half")
     await write(store, STATE)

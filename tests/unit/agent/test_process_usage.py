@@ -67,19 +67,19 @@ def test_a_process_in_the_group_of_the_agent_counts_with_its_descendants(machine
     assert machine.read(7) == UsageSample(3.0, 6 * PAGE, 100.0)
 
 
-def test_a_group_outside_of_what_is_visible_is_not_used(machine: Machine) -> None:
+def test_a_group_that_is_not_visible_is_not_used(machine: Machine) -> None:
     machine.process(7, group="0::/../../other\n", pages=1)
     assert machine.read(7) == UsageSample(0.0, PAGE, 100.0)
 
 
-def test_several_containers_are_added_up_and_missing_ones_are_left_out(machine: Machine) -> None:
+def test_usage_of_several_containers_is_added_and_missing_ones_are_ignored(machine: Machine) -> None:
     machine.process(7, cpu=TICKS, start=50 * TICKS)
     machine.process(8, cpu=TICKS, start=60 * TICKS)
     assert machine.read(7, 8, 99) == UsageSample(2.0, 0, 50.0)
     assert machine.read(99) is None
 
 
-def test_a_file_that_makes_no_sense_is_no_sample(machine: Machine) -> None:
+def test_an_invalid_file_is_no_sample(machine: Machine) -> None:
     machine.process(7)
     machine.write(machine.proc / "7/stat", "nonsense")
     assert machine.read(7) is None
@@ -106,7 +106,7 @@ def test_cpu_usage_is_that_between_two_samples(before: UsageSample | None, milli
     assert cpu_millis(before, UsageSample(2.0, 0, 10.0)) == millis
 
 
-def test_a_real_busy_process_uses_cpu_and_memory() -> None:
+def test_the_usage_of_a_real_process_is_measured() -> None:
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         before = UsageReader().read([busy.pid])

@@ -22,7 +22,7 @@ def test_paths(tmp_path: Path) -> None:
     assert folder.files(NAME) == tmp_path / "A_io/web.abc/files"
 
 
-def test_the_default_folder_is_made_for_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_writable_by_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "new/tmp"))
     base = default_run_folder()
     assert base == tmp_path / "new/tmp/ankaios"
@@ -43,7 +43,7 @@ def test_another_folder_must_exist(tmp_path: Path) -> None:
         RunFolder(tmp_path, "A").prepare()
 
 
-def test_only_what_belongs_to_the_instance_is_removed(tmp_path: Path) -> None:
+def test_only_the_folder_of_the_instance_is_removed(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "A")
     folder.files(NAME).mkdir(parents=True)
     folder.remove_files(NAME)
@@ -59,10 +59,10 @@ def test_only_what_belongs_to_the_instance_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workload", ["/missing/", "..", "../web", "", "we b", "web/x"])
-def test_a_name_that_leads_elsewhere_is_refused_and_removes_nothing(tmp_path: Path, workload: str) -> None:
+def test_a_name_outside_of_the_run_folder_is_rejected_and_removes_nothing(tmp_path: Path, workload: str) -> None:
     folder = RunFolder(tmp_path, "A")
     folder.prepare()
-    for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../victim", "A")):
+    for name in (InstanceName(workload, "", "A"), InstanceName("web", "/../../outside", "A")):
         with pytest.raises(Rejected, match="not a valid name of a workload instance"):
             folder.of(name)
         folder.remove(name)
@@ -70,14 +70,14 @@ def test_a_name_that_leads_elsewhere_is_refused_and_removes_nothing(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["A_io"]
 
 
-def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "A_io").symlink_to("elsewhere")
     with pytest.raises(StartupFailed, match="A_io' is a symbolic link, remove it or choose another folder"):
         RunFolder(tmp_path, "A").prepare()
 
 
-def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "A_io").mkdir()
     monkeypatch.setattr("ankaios.agent.run_folder.untrusted_part", lambda _: None)
     monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "A_io").stat().st_uid + 1)
@@ -87,7 +87,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of other users")
 @pytest.mark.parametrize("theirs", ["tmp", "tmp/ankaios"])
-def test_a_run_folder_that_another_user_can_exchange_is_refused(
+def test_a_run_folder_that_another_user_can_replace_is_rejected(
     tmp_path: Path, theirs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That user could later replace folders in it and send requests in the name of any workload."""
@@ -96,7 +96,7 @@ def test_a_run_folder_that_another_user_can_exchange_is_refused(
     base.chmod(0o1777)
     os.chown(tmp_path / theirs, NOBODY, NOBODY)
     advice = "remove it or choose a folder of root or of this user with --run-folder"
-    for temporary in ("/nowhere", str(tmp_path / "tmp")):  # as a folder that was named, and as the default
+    for temporary in ("/nowhere", str(tmp_path / "tmp")):  # a configured folder, and the default folder
         monkeypatch.setenv("TMPDIR", temporary)
         with pytest.raises(StartupFailed) as failure:
             RunFolder(base, "A").prepare()
@@ -105,7 +105,7 @@ def test_a_run_folder_that_another_user_can_exchange_is_refused(
         assert not (base / "A_io").exists()
 
 
-def test_a_run_folder_in_which_everybody_may_rename_is_refused(tmp_path: Path) -> None:
+def test_a_run_folder_in_which_all_users_may_rename_is_rejected(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(StartupFailed, match=rf"run 'chmod go-w {tmp_path}' or choose another folder with --run-folder"):
         RunFolder(tmp_path, "A").prepare()
@@ -136,7 +136,7 @@ def test_the_folder_of_an_instance_is_private_with_any_umask(tmp_path: Path, mas
     finally:
         os.umask(before)
     assert (mode_of(folder.path), mode_of(folder.of(NAME))) == (0o711, 0o700)
-    folder.of(NAME).chmod(0o755)  # that of an older agent
+    folder.of(NAME).chmod(0o755)  # the mode that older agents set
     folder.path.chmod(0o777)
     folder.prepare()
     folder.make(NAME)
@@ -165,7 +165,7 @@ def test_a_file_in_place_of_the_folder_of_an_instance_is_not_used(tmp_path: Path
         folder.make(NAME)
 
 
-def test_a_large_folder_is_moved_away_immediately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_folder_is_moved_to_the_trash_immediately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.agent.run_folder.remove_tree", lambda _: False)
     folder = RunFolder(tmp_path, "A")
     folder.files(NAME).mkdir(parents=True)
@@ -173,7 +173,7 @@ def test_a_large_folder_is_moved_away_immediately(tmp_path: Path, monkeypatch: p
     assert not folder.of(NAME).exists()
 
 
-async def test_two_agents_of_one_name_do_not_work_at_the_same_time(
+async def test_two_agents_of_one_name_do_not_run_at_the_same_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ankaios.agent.run_folder.LOCK_POLL", 0.0)
@@ -213,7 +213,7 @@ async def test_folders_that_an_earlier_agent_did_not_remove_are_removed_after_it
     second.unlock()
 
 
-async def test_a_file_system_without_locks_is_used_all_the_same(
+async def test_a_file_system_without_locks_is_supported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_locks(_folder: int, _how: int) -> None:

@@ -42,10 +42,10 @@ class Facade:
         outbox = Outbox()
         health = HealthChecks(self.folder, tasks, outbox.observer.health_checked)
         records = AgentRecords(self.folder.path / "records", outbox)
-        around = SharedServices(
+        services = SharedServices(
             connectors, self.folder, NoDevices(), outbox, tasks, self._report, records, lambda: 0.0, health
         )
-        self.facade = RuntimeFacade("A", around)
+        self.facade = RuntimeFacade("A", services)
 
     def _report(self, name: InstanceName, state: ExecutionState) -> None:
         self.reports.append(f"{name.workload} {state}")
@@ -56,8 +56,8 @@ class Facade:
     async def settle(self) -> list[str]:
         for _ in range(50):
             await asyncio.sleep(0)
-        said, self.reports = self.reports, []
-        return said
+        reports, self.reports = self.reports, []
+        return reports
 
     def calls(self) -> list[str]:
         return [call for call, _ in self.podman.calls]
@@ -100,7 +100,7 @@ async def test_create_starts_the_workload_and_a_task_for_it(facade: Facade) -> N
     assert work.target == WEB
 
 
-async def test_resume_watches_what_runs(facade: Facade) -> None:
+async def test_resume_watches_a_running_container(facade: Facade) -> None:
     """[utest->swdd~agent-resume-workload~1]"""
     left = facade.podman.add_existing(WEB.instance_name)
     facade.facade.resume(WEB, left.id)
@@ -108,7 +108,7 @@ async def test_resume_watches_what_runs(facade: Facade) -> None:
     assert facade.calls() == ["check"]
 
 
-async def test_resume_finds_the_id_itself(facade: Facade) -> None:
+async def test_resume_determines_the_id(facade: Facade) -> None:
     facade.podman.add_existing(WEB.instance_name)
     facade.facade.resume(WEB, None)
     assert await facade.settle() == ["web Running(Ok)"]
@@ -130,7 +130,7 @@ async def test_replace_deletes_the_old_before_the_new_is_created(facade: Facade)
     assert facade.calls() == ["check", "delete", "create", "check"]
 
 
-async def test_what_has_no_task_is_deleted_directly(facade: Facade) -> None:
+async def test_a_container_without_a_task_is_deleted_directly(facade: Facade) -> None:
     """[utest->swdd~agent-delete-old-workload~1]"""
     facade.podman.add_existing(WEB.instance_name)
     facade.folder.of(WEB.instance_name).mkdir()
@@ -148,14 +148,14 @@ async def test_a_missing_container_counts_as_deleted(facade: Facade) -> None:
     assert facade.calls() == ["id"]
 
 
-async def test_update_exchanges_the_pipes_and_the_workload(facade: Facade) -> None:
+async def test_update_replaces_the_pipes_and_the_workload(facade: Facade) -> None:
     """[utest->swdd~agent-workload-obj-update-command~1]"""
     work = facade.facade.create(WEB)
     await facade.settle()
     old, moved = (facade.folder.control_interface(spec.instance_name) for spec in (WEB, WEB2))
     pipes = Pipes(old)
     pipes.hello()
-    await pipes.hear()
+    await pipes.receive()
     work.update(a_workload("web", "A", config="image: two", access=ACCESS))
     assert (await facade.settle())[-1] == "web Running(Ok)"
     assert not old.exists()
@@ -189,13 +189,13 @@ async def test_a_response_reaches_the_pipe_of_its_workload(facade: Facade) -> No
     await facade.settle()
     pipes = Pipes(facade.folder.control_interface(WEB.instance_name))
     pipes.hello()
-    await pipes.hear()
+    await pipes.receive()
     assert work.interface.deliver(response)
-    assert (await pipes.hear()).response == response
+    assert (await pipes.receive()).response == response
     pipes.close()
 
 
-async def test_logs_come_from_the_container_that_is_there_now(facade: Facade) -> None:
+async def test_logs_are_read_from_the_current_container(facade: Facade) -> None:
     facade.podman.fail_next("create", RuntimeFailed("no image"))
     facade.podman.hold("create")
     work = facade.facade.create(WEB)

@@ -18,7 +18,7 @@ def test_the_pause_doubles_from_20_milliseconds_to_a_second(failures: int, pause
     assert reconnect_pause(failures) == pytest.approx(pause)
 
 
-def test_the_hello_announces_that_only_states_of_dependencies_are_wanted() -> None:
+def test_the_hello_requests_only_the_states_of_dependencies() -> None:
     assert agent_hello("agent_A", {}, ["podman"], devices=True).agentHello.dependencyStatesOnly
 
 
@@ -41,7 +41,7 @@ async def sent_again(outbox: Outbox) -> list[str]:
 
 
 def test_a_final_state_is_sent_again_if_the_connection_breaks_soon_after_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         outbox = Outbox()
         outbox.go_online()
         await send_final_state(outbox, "early")
@@ -49,11 +49,11 @@ def test_a_final_state_is_sent_again_if_the_connection_breaks_soon_after_it() ->
         await send_final_state(outbox, "late")
         assert await sent_again(outbox) == ["late"]
 
-    VirtualTimeLoop().run_until_complete(story())
+    VirtualTimeLoop().run_until_complete(scenario())
 
 
 def test_a_delivered_final_state_is_not_kept() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         outbox = Outbox()
         outbox.go_online()
         message = await send_final_state(outbox, "early")
@@ -62,11 +62,11 @@ def test_a_delivered_final_state_is_not_kept() -> None:
         await send_final_state(outbox, "late")
         assert sys.getrefcount(message) == kept - 1
 
-    VirtualTimeLoop().run_until_complete(story())
+    VirtualTimeLoop().run_until_complete(scenario())
 
 
 def test_the_number_of_final_states_is_limited() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         outbox = Outbox()
         outbox.go_online()
         for number in range(MAX_FINAL_STATES + 10):
@@ -75,4 +75,4 @@ def test_the_number_of_final_states_is_limited() -> None:
         assert MAX_FINAL_STATES - 1 <= len(names) <= MAX_FINAL_STATES
         assert names[-1] == f"w{MAX_FINAL_STATES + 9}"
 
-    VirtualTimeLoop().run_until_complete(story())
+    VirtualTimeLoop().run_until_complete(scenario())

@@ -32,7 +32,7 @@ def test_defaults() -> None:
     assert settings.runtimes is None
 
 
-def test_flags_win_over_environment_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_take_precedence_over_environment_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = a_file(
         tmp_path,
         """
@@ -57,7 +57,7 @@ def test_flags_win_over_environment_and_file(tmp_path: Path, monkeypatch: pytest
     assert (settings.tags, settings.insecure) == ({"a": "3", "b": ""}, True)
 
 
-def test_the_default_file_is_read_if_it_is_there(tmp_path: Path) -> None:
+def test_the_default_file_is_read_if_it_exists(tmp_path: Path) -> None:
     a_file(tmp_path, "version = 'v1'\nname = 'default'", "default.conf")
     assert read_agent_settings([]).name == "default"
 
@@ -75,7 +75,7 @@ def test_the_default_file_is_read_if_it_is_there(tmp_path: Path) -> None:
         ("version = 'v1'\nname = 'x'\nca_pem = '/x'\nca_pem_content = 'y'", "ca_pem"),
     ],
 )
-def test_a_bad_file_is_explained(tmp_path: Path, text: str, complaint: str) -> None:
+def test_an_invalid_file_is_reported_with_its_error(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(StartupFailed, match=complaint):
         read_agent_settings(["-x", a_file(tmp_path, text)])
 
@@ -95,7 +95,7 @@ def test_a_bad_file_is_explained(tmp_path: Path, text: str, complaint: str) -> N
         (["-n", "a", "-x", "/nowhere"], "/nowhere"),
     ],
 )
-def test_bad_values_end_the_start(flags: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_values_prevent_the_start(flags: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StartupFailed, match=complaint):
         read_agent_settings(flags)
     assert main(flags) == 1
@@ -109,7 +109,7 @@ def test_usage_errors_have_their_own_code(flags: list[str]) -> None:
     assert end.value.code == 2
 
 
-def test_a_senseless_switch_in_the_environment_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_switch_in_the_environment_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANKAGENT_INSECURE", "yes")
     with pytest.raises(SystemExit) as end:
         main(["-n", "a"])
@@ -134,7 +134,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ANKAGENT_KEY_PEM" in out
 
 
-def test_without_certificates_and_without_the_word_insecure_nothing_starts() -> None:
+def test_without_certificates_and_without_insecure_the_agent_does_not_start() -> None:
     with pytest.raises(StartupFailed, match=r"--ca_pem.*--crt_pem.*--key_pem.*--insecure"):
         settings = read_agent_settings(["-n", "a"])
         require_security(settings.pem, settings.insecure)
@@ -165,7 +165,7 @@ def test_a_podman_socket_selects_the_service_that_runs_containers(tmp_path: Path
 @pytest.mark.parametrize(
     "url", ["http://host", "https://[::1]:25551/path", "http://10.0.0.1:1?x#y", "http://host:65535"]
 )
-def test_every_address_that_a_connection_takes_is_taken(url: str) -> None:
+def test_every_address_that_a_connection_accepts_is_accepted(url: str) -> None:
     assert read_agent_settings(["-n", "a", "-s", url]).server_url == url
 
 
@@ -182,7 +182,7 @@ def test_the_state_folder_and_the_time_without_a_server_are_settings(
     assert read_agent_settings(["-n", "a", "-k", "-x", file, "--state-dir", "/flag"]).state_dir == Path("/flag")
 
 
-def test_a_negative_time_without_a_server_is_refused(tmp_path: Path) -> None:
+def test_a_negative_time_without_a_server_is_rejected(tmp_path: Path) -> None:
     file = a_file(tmp_path, "version = 'v1'\noffline_start_after = -1\n")
     with pytest.raises(StartupFailed, match="'offline_start_after' must not be negative, found '-1'"):
         read_agent_settings(["-n", "a", "-k", "-x", file])

@@ -29,48 +29,50 @@ def wait_for_removal() -> None:
             thread.join(LONG_ENOUGH)
 
 
-def test_no_depth_is_too_deep(tmp_path: Path) -> None:
+def test_folders_of_any_depth_are_removed(tmp_path: Path) -> None:
     nest(tmp_path / "x", 3000)
     assert remove_tree(tmp_path / "x", LONG_ENOUGH)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    (victim / "precious").write_text("x")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("x")
     (tmp_path / "x/inner").mkdir(parents=True)
-    (tmp_path / "x/link").symlink_to(victim)
-    (tmp_path / "x/inner/link").symlink_to(victim)
-    (tmp_path / "y").symlink_to(victim)
+    (tmp_path / "x/link").symlink_to(outside)
+    (tmp_path / "x/inner/link").symlink_to(outside)
+    (tmp_path / "y").symlink_to(outside)
     assert remove_tree(tmp_path / "x", LONG_ENOUGH)
     assert remove_tree(tmp_path / "y", LONG_ENOUGH)
-    assert [path.name for path in tmp_path.iterdir()] == ["victim"]
-    assert (victim / "precious").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+    assert (outside / "kept").exists()
 
 
-def test_what_is_not_there_is_gone_and_what_is_no_folder_goes_too(tmp_path: Path) -> None:
+def test_missing_paths_are_ignored_and_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert remove_tree(tmp_path / "missing")
     assert remove_tree(tmp_path / "file")
     assert not remove_tree(Path("/proc/self/status"))
 
 
-def test_what_cannot_be_removed_does_not_save_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_cannot_be_removed_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "x/inner").mkdir(parents=True)
-    for name in ("stubborn", "a", "inner/stubborn", "inner/b"):
+    for name in ("locked", "a", "inner/locked", "inner/b"):
         (tmp_path / "x" / name).write_text("x")
     unlink = os.unlink
 
     def fails_for_one(path: str, *, dir_fd: int | None = None) -> None:
-        if path == "stubborn":
+        if path == "locked":
             raise PermissionError
         unlink(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", fails_for_one)
     assert not remove_tree(tmp_path / "x", LONG_ENOUGH)
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-    assert left == ["x/inner/stubborn", "x/stubborn"]
+    assert left == ["x/inner/locked", "x/locked"]
 
 
 def test_time_is_limited(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ def test_time_is_limited(tmp_path: Path) -> None:
     assert (tmp_path / "x/file").exists()
 
 
-def test_the_trash_is_emptied_and_goes_itself(tmp_path: Path) -> None:
+def test_the_trash_is_removed_with_its_content(tmp_path: Path) -> None:
     trash = DeferredRemoval(tmp_path / "trash")
     for number in range(20):
         nest(tmp_path / "x", number)
@@ -90,7 +92,7 @@ def test_the_trash_is_emptied_and_goes_itself(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_an_earlier_agent_left_in_the_trash_is_removed(tmp_path: Path) -> None:
+def test_the_trash_of_an_earlier_agent_is_removed(tmp_path: Path) -> None:
     (tmp_path / "trash/old/inner").mkdir(parents=True)
     DeferredRemoval(tmp_path / "trash").empty()
     wait_for_removal()
@@ -99,7 +101,7 @@ def test_what_an_earlier_agent_left_in_the_trash_is_removed(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bug_does_not_end_the_removal_for_ever(
+def test_the_removal_continues_after_an_internal_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> bool:

@@ -5,14 +5,14 @@ import os
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.pb.grpc_api_pb2 import FromServer, MeasureUsage, ToServer
 from tests.support.builders import a_workload
-from tests.unit.agent.harness import AgentStory, an_agent, server_hello
+from tests.unit.agent.harness import AgentScenario, an_agent, server_hello
 
 
 def measure(seconds: int) -> FromServer:
     return FromServer(measureUsage=MeasureUsage(seconds=seconds))
 
 
-async def next_report(agent: AgentStory) -> ToServer:
+async def next_report(agent: AgentScenario) -> ToServer:
     found: list[ToServer] = []
 
     def reported() -> bool:
@@ -28,7 +28,7 @@ async def next_report(agent: AgentStory) -> ToServer:
 async def test_the_usage_of_a_running_workload_is_reported_on_request() -> None:
     async with an_agent() as agent:
         agent.connect()
-        await agent.server_says(server_hello(a_workload("web", "A")))
+        await agent.handle(server_hello(a_workload("web", "A")))
         await agent.until(lambda: agent.podman.workloads)
         (workload,) = agent.podman.workloads
         agent.podman.pids[workload] = [os.getpid()]
@@ -43,7 +43,7 @@ async def test_the_usage_of_a_running_workload_is_reported_on_request() -> None:
 async def test_a_workload_without_known_processes_is_not_reported() -> None:
     async with an_agent() as agent:
         agent.connect()
-        await agent.server_says(server_hello(a_workload("web", "A")))
+        await agent.handle(server_hello(a_workload("web", "A")))
         agent.manager.handle(measure(1))
         assert not (await next_report(agent)).usageReport.workloads
 

@@ -44,44 +44,44 @@ async def test_a_chain_over_two_agents_starts_and_stops_in_order() -> None:
     init, store = on("B", "init"), on("B", "store", dependencies={"init": SUCCEEDED})
     ui, alarm = on("A", "ui", dependencies={"store": RUNNING}), on("A", "alarm", dependencies={"store": FAILED})
     async with an_agent("A") as a:
-        assert await a.server_says(server_hello(ui, alarm)) == [
+        assert await a.handle(server_hello(ui, alarm)) == [
             "ui Pending(WaitingToStart)",
             "alarm Pending(WaitingToStart)",
         ]
         running = states_of_others((store.instance_name, RUNNING_OK))
-        assert await a.server_says(running) == ["ui Pending(Starting)«T»", "ui Running(Ok)"]
+        assert await a.handle(running) == ["ui Pending(Starting)«T»", "ui Running(Ok)"]
         failed = states_of_others((store.instance_name, exited(1)))
-        assert await a.server_says(failed) == ["alarm Pending(Starting)«T»", "alarm Running(Ok)"]
-        assert await a.server_says(update_workload(deleted={ui.instance_name: {}})) == [
+        assert await a.handle(failed) == ["alarm Pending(Starting)«T»", "alarm Running(Ok)"]
+        assert await a.handle(update_workload(deleted={ui.instance_name: {}})) == [
             "ui Stopping(RequestedAtRuntime)",
             "ui Removed",
         ]
     async with an_agent("B") as b:
-        assert await b.server_says(server_hello(init, store)) == [
+        assert await b.handle(server_hello(init, store)) == [
             "store Pending(WaitingToStart)",
             "init Pending(Starting)«T»",
             "init Running(Ok)",
         ]
-        await b.server_says(states_of_others((ui.instance_name, RUNNING_OK)))
+        await b.handle(states_of_others((ui.instance_name, RUNNING_OK)))
         ends(b.podman, "init", SUCCEEDED_OK)
         assert await b.reports() == ["init Succeeded(Ok)", "store Pending(Starting)«T»", "store Running(Ok)"]
         delete = update_workload(deleted={store.instance_name: {"ui": NOT_PENDING_NOR_RUNNING}})
-        assert await b.server_says(delete) == ["store Stopping(WaitingToStop)"]
+        assert await b.handle(delete) == ["store Stopping(WaitingToStop)"]
         stopping = states_of_others((ui.instance_name, STOPPING_REQUESTED_AT_RUNTIME))
-        assert await b.server_says(stopping) == ["store Stopping(RequestedAtRuntime)", "store Removed"]
+        assert await b.handle(stopping) == ["store Stopping(RequestedAtRuntime)", "store Removed"]
 
 
-async def test_an_update_waits_until_its_dependent_lets_go() -> None:
+async def test_an_update_waits_until_its_dependent_has_stopped() -> None:
     ui, api = on("A", "ui", dependencies={"api": RUNNING}), on("A", "api")
     api2 = on("A", "api", "image: two")
     async with an_agent() as a:
-        await a.server_says(server_hello(api, ui))
+        await a.handle(server_hello(api, ui))
         update = update_workload((api2,), {api.instance_name: {"ui": NOT_PENDING_NOR_RUNNING}})
-        assert await a.server_says(update) == ["api Stopping(WaitingToStop)"]
+        assert await a.handle(update) == ["api Stopping(WaitingToStop)"]
         ends(a.podman, "api", exited(1))
         # states of the old container are not reported meanwhile
         assert await a.reports() == ["api Stopping(WaitingToStop)"]
-        reports = await a.server_says(update_workload(deleted={ui.instance_name: {}}))
+        reports = await a.handle(update_workload(deleted={ui.instance_name: {}}))
         assert of(reports, "ui") == ["Stopping(RequestedAtRuntime)", "Removed"]
         assert [line for line in reports if line.startswith("api")] == [
             "api Stopping(RequestedAtRuntime)",
@@ -91,14 +91,14 @@ async def test_an_update_waits_until_its_dependent_lets_go() -> None:
         ]
 
 
-async def test_an_update_makes_room_and_waits_for_what_it_needs() -> None:
+async def test_an_update_stops_the_old_instance_and_waits_for_its_dependencies() -> None:
     api, job = on("A", "api"), on("A", "job")
     job2 = on("A", "job", "image: two", dependencies={"api": SUCCEEDED})
     async with an_agent() as a:
-        await a.server_says(server_hello(api, job))
+        await a.handle(server_hello(api, job))
         ends(a.podman, "job", SUCCEEDED_OK)
         await a.reports()
-        assert await a.server_says(update_workload((job2,), {job.instance_name: {}})) == [
+        assert await a.handle(update_workload((job2,), {job.instance_name: {}})) == [
             "job#2 Pending(WaitingToStart)",
             "job Stopping(RequestedAtRuntime)",
             "job Removed",
@@ -138,7 +138,7 @@ async def test_an_update_makes_room_and_waits_for_what_it_needs() -> None:
 )
 async def test_restart_policy(policy: RestartPolicy, end: ExecutionState, reports: list[str], calls: list[str]) -> None:
     async with an_agent() as a:
-        await a.server_says(server_hello(on("A", "web", restart_policy=policy)))
+        await a.handle(server_hello(on("A", "web", restart_policy=policy)))
         first = a.podman.named("web").id
         a.podman.calls.clear()
         ends(a.podman, "web", end)
@@ -150,7 +150,7 @@ async def test_restart_policy(policy: RestartPolicy, end: ExecutionState, report
 @pytest.mark.parametrize("policy", list(RestartPolicy))
 async def test_a_removed_container_is_created_again_only_with_policy_always(policy: RestartPolicy) -> None:
     async with an_agent() as a:
-        await a.server_says(server_hello(on("A", "web", restart_policy=policy)))
+        await a.handle(server_hello(on("A", "web", restart_policy=policy)))
         a.podman.vanish(a.podman.named("web").id)
         reports = of(await a.reports(), "web")
         assert reports[0] == "Failed(Lost)"
@@ -166,7 +166,7 @@ async def test_retry_then_success() -> None:
         runtime.fail_next("create", RuntimeFailed("no image"), RuntimeFailed("port in use"))
 
     async with an_agent(prepare=broken) as a:
-        assert await a.server_says(server_hello(on("A", "web"))) == [
+        assert await a.handle(server_hello(on("A", "web"))) == [
             "web Pending(Starting)«T»",
             "web Pending(Starting)«Retry 1: no image»",
             "web Pending(Starting)«Retry 2: port in use»",
@@ -177,9 +177,9 @@ async def test_retry_then_success() -> None:
 async def test_a_delete_in_the_pause_before_a_retry_does_not_call_the_runtime() -> None:
     async with an_agent(prepare=_always_broken, chance=lambda: 1.0) as a:
         web = on("A", "web")
-        await a.server_says(server_hello(web))
+        await a.handle(server_hello(web))
         a.podman.calls.clear()
-        assert await a.server_says(update_workload(deleted={web.instance_name: {}})) == [
+        assert await a.handle(update_workload(deleted={web.instance_name: {}})) == [
             "web Stopping(RequestedAtRuntime)",
             "web Removed",
         ]
@@ -189,8 +189,8 @@ async def test_a_delete_in_the_pause_before_a_retry_does_not_call_the_runtime() 
 async def test_an_update_in_the_pause_before_a_retry_counts_from_one_again() -> None:
     async with an_agent(prepare=_always_broken, chance=lambda: 1.0) as a:
         web, web2 = on("A", "web"), on("A", "web", "image: two")
-        await a.server_says(server_hello(web))
-        assert await a.server_says(update_workload((web2,), {web.instance_name: {}})) == [
+        await a.handle(server_hello(web))
+        assert await a.handle(update_workload((web2,), {web.instance_name: {}})) == [
             "web Stopping(RequestedAtRuntime)",
             "web Removed",
             "web#2 Pending(Starting)«T»",
@@ -202,7 +202,7 @@ def _always_broken(runtime: FakeRuntime) -> None:
     runtime.fail_always["create"] = RuntimeFailed("no image")
 
 
-async def test_after_an_agent_restart_everything_is_found_again() -> None:
+async def test_after_an_agent_restart_all_workloads_are_found() -> None:
     """[utest->swdd~agent-initial-list-existing-workloads~1]"""
     a_, b, c, d = (on("A", name, restart_policy=RestartPolicy.ALWAYS) for name in "abcd")
     e = on("A", "e")
@@ -215,7 +215,7 @@ async def test_after_an_agent_restart_everything_is_found_again() -> None:
     async with an_agent(prepare=left_over) as agent:
         ids = {name: agent.podman.named(name).id for name in "abcde"}
         (agent.folder.of(d.instance_name)).mkdir()
-        reports = await agent.server_says(server_hello(a_, b, c, e))
+        reports = await agent.handle(server_hello(a_, b, c, e))
         assert of(reports, "a") == ["Running(Ok)"]
         assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)"]
         assert of(reports, "e") == ["Failed(ExecFailed)«Exit code: '3'»"]  # a finished job is not started again
@@ -233,7 +233,7 @@ async def test_after_an_agent_restart_everything_is_found_again() -> None:
         assert not agent.folder.of(d.instance_name).exists()
 
 
-async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_start() -> None:
+async def test_after_an_agent_restart_unmet_dependencies_delay_the_start() -> None:
     b, c = (on("A", name, dependencies={"x": RUNNING}, restart_policy=RestartPolicy.ALWAYS) for name in "bc")
 
     def left_over(runtime: FakeRuntime) -> None:
@@ -241,7 +241,7 @@ async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_st
         runtime.add_existing(c.instance_name, exited(1))
 
     async with an_agent(prepare=left_over) as agent:
-        reports = await agent.server_says(server_hello(b, c))
+        reports = await agent.handle(server_hello(b, c))
         assert of(reports, "b") == ["Pending(WaitingToStart)"]
         # the old container has the same name, so its removal is not the last report
         assert of(reports, "c") == [
@@ -251,7 +251,7 @@ async def test_after_an_agent_restart_unmet_dependencies_hold_back_what_is_to_st
             "Pending(WaitingToStart)",
         ]
         x = InstanceName("x", "1", "B")
-        reports = await agent.server_says(states_of_others((x, RUNNING_OK)))
+        reports = await agent.handle(states_of_others((x, RUNNING_OK)))
         assert of(reports, "b") == ["Pending(Starting)«T»", "Running(Ok)"]
         assert agent.podman.named("b").starts == 2
 
@@ -262,7 +262,7 @@ async def test_a_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("time.time", lambda: next(jumps))
     monkeypatch.setattr("time.time_ns", lambda: int(next(jumps)) * 10**9)
     await test_retry_then_success()
-    await test_after_an_agent_restart_everything_is_found_again()
+    await test_after_an_agent_restart_all_workloads_are_found()
 
 
 async def test_plain_create_and_delete() -> None:
@@ -270,10 +270,10 @@ async def test_plain_create_and_delete() -> None:
     [utest->swdd~agent-added-creates-workload~1]
     """
     async with an_agent() as a:
-        await a.server_says(server_hello())
+        await a.handle(server_hello())
         web = on("A", "web")
-        assert await a.server_says(update_workload((web,))) == ["web Pending(Starting)«T»", "web Running(Ok)"]
-        assert await a.server_says(update_workload(deleted={web.instance_name: {}})) == [
+        assert await a.handle(update_workload((web,))) == ["web Pending(Starting)«T»", "web Running(Ok)"]
+        assert await a.handle(update_workload(deleted={web.instance_name: {}})) == [
             "web Stopping(RequestedAtRuntime)",
             "web Removed",
         ]

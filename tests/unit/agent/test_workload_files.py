@@ -9,7 +9,7 @@ from ankaios.agent.workload_files import DiskFull, FilesFailed, write_files
 from ankaios.common.workload import File
 
 
-def test_files_lie_below_the_folder_under_their_mount_points(tmp_path: Path) -> None:
+def test_files_are_written_below_the_folder_under_their_mount_points(tmp_path: Path) -> None:
     binary = base64.b64encode(b"\0\1\2" * 30).decode()
     wrapped = "\n".join(f"  {binary[start : start + 20]}  " for start in range(0, len(binary), 20))
     made = write_files(
@@ -51,7 +51,7 @@ def test_an_existing_file_is_overwritten_in_place(tmp_path: Path) -> None:
         ("/a\0b", "'path '/a\0b' contains invalid path components'"),
     ],
 )
-def test_a_mount_point_that_is_no_file_is_refused(tmp_path: Path, mount_point: str, reason: str) -> None:
+def test_a_mount_point_that_is_no_file_is_rejected(tmp_path: Path, mount_point: str, reason: str) -> None:
     with pytest.raises(FilesFailed) as failure:
         write_files(tmp_path / "files", [File("/good", data="x"), File(mount_point, data="x")])
     assert str(failure.value) == f"Failed to create workload file: 'invalid mount point '{mount_point}': {reason}'"
@@ -59,12 +59,12 @@ def test_a_mount_point_that_is_no_file_is_refused(tmp_path: Path, mount_point: s
 
 
 @pytest.mark.parametrize("text", ["abc", "a b c d", "====", "äöü"])
-def test_what_is_no_base64_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_base64_is_rejected(tmp_path: Path, text: str) -> None:
     with pytest.raises(FilesFailed, match="Failed to create workload file: 'invalid base64 data in '/x': '"):
         write_files(tmp_path / "files", [File("/x", binary_data=text)])
 
 
-def test_a_file_below_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_below_a_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(FilesFailed, match="failed to create workload file directory structure for '/a/b'"):
         write_files(tmp_path / "files", [File("/a", data=""), File("/a/b", data="")])
     assert not (tmp_path / "files").exists()
@@ -91,7 +91,7 @@ def test_a_full_disk_is_a_separate_error_because_a_retry_may_succeed(
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
-def test_only_the_agent_can_reach_files_that_every_user_of_a_container_can_read(tmp_path: Path, mask: int) -> None:
+def test_files_are_readable_in_the_container_and_on_the_host_only_by_the_agent(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
         write_files(tmp_path / "files", [File("/etc/app.conf", data="secret")])
@@ -101,31 +101,31 @@ def test_only_the_agent_can_reach_files_that_every_user_of_a_container_can_read(
     assert modes == [0o700, 0o755, 0o644]
 
 
-def test_no_link_leads_to_a_file_of_the_host(tmp_path: Path) -> None:
+def test_links_to_files_of_the_host_are_not_followed(tmp_path: Path) -> None:
     """The user of a native workload may own the folder."""
-    victim = tmp_path / "victim"
-    (victim / "etc").mkdir(parents=True)
-    (victim / "file").write_text("precious")
+    host_folder = tmp_path / "host_folder"
+    (host_folder / "etc").mkdir(parents=True)
+    (host_folder / "file").write_text("unchanged")
     folder = tmp_path / "files"
     write_files(folder, [File("/etc/one", data="1"), File("/two", data="2"), File("/three", data="3")])
     (folder / "two").unlink()
-    (folder / "two").symlink_to(victim / "file")
+    (folder / "two").symlink_to(host_folder / "file")
     (folder / "three").unlink()
-    os.link(victim / "file", folder / "three")
+    os.link(host_folder / "file", folder / "three")
     write_files(folder, [File("/two", data="new"), File("/three", data="new")])
     assert [(folder / name).read_text() for name in ("two", "three")] == ["new", "new"]
     (folder / "etc").rename(tmp_path / "away")
-    (folder / "etc").symlink_to(victim / "etc")
+    (folder / "etc").symlink_to(host_folder / "etc")
     with pytest.raises(FilesFailed, match="directory structure for '/etc/one': 'Not a directory'"):
         write_files(folder, [File("/etc/one", data="1")])
-    folder.symlink_to(victim)
+    folder.symlink_to(host_folder)
     with pytest.raises(FilesFailed, match="directory structure for '/file'"):
         write_files(folder, [File("/file", data="1")])
-    assert (victim / "file").read_text() == "precious"
-    assert list((victim / "etc").iterdir()) == []
+    assert (host_folder / "file").read_text() == "unchanged"
+    assert list((host_folder / "etc").iterdir()) == []
 
 
-def test_a_pipe_in_place_of_a_file_does_not_hold_up_the_agent(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_file_does_not_block_the_agent(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     os.mkfifo(tmp_path / "files/a")
     write_files(tmp_path / "files", [File("/a", data="text")])
@@ -140,7 +140,7 @@ def test_a_pipe_in_place_of_a_file_does_not_hold_up_the_agent(tmp_path: Path) ->
     ],
     ids=["too deep", "too long"],
 )
-def test_a_mount_point_too_deep_or_too_long_is_refused(tmp_path: Path, mount_point: str, why: str) -> None:
+def test_a_mount_point_too_deep_or_too_long_is_rejected(tmp_path: Path, mount_point: str, why: str) -> None:
     with pytest.raises(FilesFailed, match=why):
         write_files(tmp_path / "files", [File(mount_point, data="x")])
     assert not (tmp_path / "files").exists()

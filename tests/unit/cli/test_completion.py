@@ -1,4 +1,4 @@
-"""The candidates at each place of the line."""
+"""The candidates at each position of the line."""
 
 from collections.abc import Iterable
 
@@ -52,7 +52,7 @@ def offered(line: str) -> list[str]:
         ("nonsense ", COMMANDS),
     ],
 )
-def test_candidates_fit_the_place(line: str, wanted: list[str]) -> None:
+def test_candidates_fit_the_position(line: str, wanted: list[str]) -> None:
     assert offered(line) == wanted
 
 

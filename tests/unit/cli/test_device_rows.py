@@ -100,7 +100,7 @@ def test_resources_are_listed_by_agent_and_name() -> None:
     ]
 
 
-def test_a_workload_knows_its_slots() -> None:
+def test_the_slots_of_a_workload_are_listed() -> None:
     assert slots_used_by("web", a_state().deviceInstances) == [("cam-1a2b3c", "cam", "cam-1a2b3c-0", "n1")]
 
 
@@ -131,7 +131,7 @@ def test_a_described_workload_has_state_reason_dependencies_and_devices() -> Non
     )
 
 
-def test_a_workload_that_waits_for_its_agent_is_described_so() -> None:
+def test_the_description_of_a_workload_that_waits_for_its_agent() -> None:
     state = a_state()
     state.agents.Clear()
     assert "State:      Failed(Lost)\nReason:     agent 'n1' is not connected" in describe_workload("db", state).text(
@@ -139,7 +139,7 @@ def test_a_workload_that_waits_for_its_agent_is_described_so() -> None:
     )
 
 
-def test_a_workload_on_its_way_out_is_described_as_such() -> None:
+def test_the_description_of_a_workload_that_is_being_deleted() -> None:
     assert exists("db", a_state()) and not exists("x", a_state())
     assert describe_workload("db", a_state()).text(in_a_pipe()) == (
         "Workload:   db\nNote:       not desired any more, not removed yet\n"

@@ -22,7 +22,7 @@ def test_time_stamps_have_as_many_groups_of_digits_as_needed(nanoseconds: int, t
     assert rfc3339_time((SECOND) * 10**9 + nanoseconds) == text
 
 
-def test_empty_lists_are_left_out_and_the_order_is_fixed() -> None:
+def test_empty_lists_are_omitted_and_the_order_is_fixed() -> None:
     event = base.CompleteStateResponse(
         completeState=base.CompleteState(),
         alteredFields=base.AlteredFields(removedFields=["r"], updatedFields=["u"]),

@@ -23,12 +23,12 @@ class FakeSession:
     """Returns the whole state, or fails."""
 
     def __init__(self, *, answers: bool = True) -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self._answers = answers
 
     def complete_state(self, *masks: str, limit_ms: int) -> base.CompleteState:
         assert limit_ms <= 500
-        self.asked += masks
+        self.requested += masks
         if not self._answers:
             raise RequestFailed("no")
         return COMPLETE_STATE.from_form(FORM)
@@ -86,4 +86,4 @@ def test_the_hint_lists_the_existing_keys_if_none_is_similar(mask: str, hint: st
 def test_without_a_response_the_hint_is_shorter() -> None:
     session = FakeSession(answers=False)
     assert hinted("agents.x9", session) == "nothing matches 'agents.x9' at the moment"
-    assert session.asked == ["agents"]
+    assert session.requested == ["agents"]

@@ -32,7 +32,7 @@ def test_a_row_shows_a_few_of_many_changes() -> None:
     assert revision_row(a_revision(*entries))[3] == "+w0 +w1 +w2 +w3 +w4 and 4 more"
 
 
-def test_the_net_difference_of_several_revisions_leaves_out_what_is_equal() -> None:
+def test_the_difference_of_several_revisions_omits_equal_entries() -> None:
     revisions = [
         a_revision(an_entry("web", 1, 2), an_entry("db", None, 1)),
         a_revision(an_entry("web", 2, 3), an_entry("db", 1, None)),

@@ -1,4 +1,4 @@
-"""Work that a signal may end; the signals are real and sent to this very process."""
+"""Work that a signal may end; the signals are real and sent to this process."""
 
 import os
 import select
@@ -13,7 +13,7 @@ from ankaios.grpc.blocking_call import WaitInterrupted
 
 
 class FakeSession:
-    """Waits like the real one: only for the watched descriptor, as there is no server."""
+    """Waits only for the watched descriptor, because there is no server."""
 
     def __init__(self) -> None:
         self.watched: int | None = None
@@ -31,7 +31,7 @@ def handlers() -> list[object]:
     return [signal.getsignal(number) for number in ENDING_SIGNALS]
 
 
-def test_work_that_ends_by_itself_leaves_everything_as_it_was() -> None:
+def test_work_that_ends_restores_the_signal_handlers() -> None:
     session, before, done = FakeSession(), handlers(), []
     assert until_signal(cast(Session, session), lambda: done.append(session.watched)) is None
     assert done[0] is not None

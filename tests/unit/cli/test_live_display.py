@@ -1,4 +1,4 @@
-"""Lines that are drawn again and again."""
+"""Lines that are drawn repeatedly."""
 
 import io
 import re

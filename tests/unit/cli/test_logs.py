@@ -1,4 +1,4 @@
-"""Names to instances, and lines."""
+"""The instances of a name, and the printed lines."""
 
 import pytest
 

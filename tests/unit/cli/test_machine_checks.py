@@ -1,4 +1,4 @@
-"""Each verdict of the doctor, on machines we describe instead of own."""
+"""Each finding of `ank doctor`, on described machines."""
 
 import io
 import json
@@ -43,7 +43,7 @@ def verdicts(findings: list[CheckResult]) -> dict[str, CheckStatus]:
     return {finding.topic: finding.verdict for finding in findings}
 
 
-def test_a_good_machine_has_nothing_to_fix(tmp_path: Path) -> None:
+def test_a_complete_machine_has_no_findings(tmp_path: Path) -> None:
     around = machine(environ={"TMPDIR": str(tmp_path)}, now=EARLIEST_SANE_CLOCK + 1, uid=0)
     findings = [finding for check in LOCAL_CHECKS for finding in check(around)]
     assert {finding.verdict for finding in findings} == {CheckStatus.FINE}
@@ -86,12 +86,12 @@ def test_a_broken_podman_is_wrong_with_the_reason(answer: ProgramResult, part: s
     assert part in finding.text
 
 
-def test_crun_on_old_cgroups_is_noted() -> None:
+def test_crun_on_old_cgroups_is_reported() -> None:
     around = machine(run=podman_info(ociRuntime={"name": "crun"}, cgroupVersion="v1"))
     assert verdicts(list(check_podman(around)))["cgroups"] is CheckStatus.NOTE
 
 
-def test_the_copying_storage_driver_is_noted() -> None:
+def test_the_copying_storage_driver_is_reported() -> None:
     findings = list(check_podman(machine(run=podman_info(driver="vfs"))))
     assert findings[-1].verdict is CheckStatus.NOTE
 
@@ -123,7 +123,7 @@ def test_a_run_folder_that_cannot_be_written_is_wrong(tmp_path: Path) -> None:
     assert "--run-folder" in finding.fix
 
 
-def test_a_run_folder_that_others_can_exchange_is_wrong(tmp_path: Path) -> None:
+def test_a_run_folder_that_other_users_can_replace_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "ankaios").mkdir()
     (tmp_path / "ankaios").chmod(0o777)
     [finding] = check_run_folder(machine(environ={"TMPDIR": str(tmp_path)}))

@@ -1,4 +1,4 @@
-"""Colours, streams, and which messages are printed."""
+"""Colours, streams, and the printed messages."""
 
 import io
 
@@ -14,7 +14,7 @@ def an_output(
     return output, stdout, stderr
 
 
-def test_the_words_before_messages_are_coloured_even_in_a_pipe() -> None:
+def test_the_prefixes_of_messages_are_coloured_even_in_a_pipe() -> None:
     output, stdout, stderr = an_output(verbose=True)
     output.error("e")
     output.warn("w")
@@ -32,7 +32,7 @@ def test_no_color_counts_only_if_it_is_not_empty() -> None:
     assert "\x1b" in stderr.getvalue()
 
 
-def test_quiet_leaves_results_warnings_and_errors() -> None:
+def test_quiet_prints_results_warnings_and_errors() -> None:
     output, stdout, stderr = an_output(quiet=True, verbose=True, NO_COLOR="1")
     output.line("result")
     output.progress("progress")
@@ -43,12 +43,12 @@ def test_quiet_leaves_results_warnings_and_errors() -> None:
     assert (stdout.getvalue(), stderr.getvalue()) == ("result\nwarn: warning\n", "error: error\n")
 
 
-def test_a_hint_goes_to_standard_error_once_and_an_empty_hint_nowhere() -> None:
+def test_a_hint_is_printed_to_standard_error_once_and_an_empty_hint_not_at_all() -> None:
     output, stdout, stderr = an_output()
     output.hint("")
-    output.hint("look there")
-    output.hint("look there")
-    assert (stdout.getvalue(), stderr.getvalue()) == ("", "hint: look there\n")
+    output.hint("use this")
+    output.hint("use this")
+    assert (stdout.getvalue(), stderr.getvalue()) == ("", "hint: use this\n")
 
 
 def test_a_pipe_is_very_wide_and_has_no_other_colours() -> None:

@@ -1,4 +1,4 @@
-"""The parser: words in, values or a usage error out."""
+"""The parser returns values or a usage error for any words."""
 
 from contextlib import suppress
 from typing import Any
@@ -45,7 +45,7 @@ def values(*words: str) -> dict[str, Any]:
     return parse_command_line(a_tree(), ["copy", *words]).values
 
 
-def test_options_may_stand_between_the_words_and_in_clusters() -> None:
+def test_options_may_be_between_the_words_and_in_groups() -> None:
     found = values("a", "-fn", "b", "-t5", "c")
     assert found["sources"] == ["a", "b"]
     assert found["target"] == "c"
@@ -143,6 +143,6 @@ def test_every_group_has_a_help_sub_command() -> None:
 @given(
     st.lists(st.sampled_from(["get", "state", "-o", "json", "--", "-k", "-s", "x", "workloads", "-w", "--agent", "="]))
 )
-def test_no_words_break_the_parser(words: list[str]) -> None:
+def test_any_words_are_parsed_or_rejected(words: list[str]) -> None:
     with suppress(UsageError, HelpRequested, VersionRequested):
         parse_command_line(ANK, words)

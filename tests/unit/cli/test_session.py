@@ -1,4 +1,4 @@
-"""A session with the server, against a connection in memory."""
+"""A session with the server, over a connection in memory."""
 
 from collections.abc import Callable
 from typing import cast
@@ -15,7 +15,7 @@ Answer = Callable[[ToServer], list[FromServer]]
 
 
 class FakeConnection:
-    """Gives the answers of the test; without an answer `receive` reaches its time limit, after `lose` it fails."""
+    """Returns the answers of the test; without an answer `receive` reaches its time limit, after `lose` it fails."""
 
     def __init__(self, answer: Answer = lambda _: []) -> None:
         self.sent: list[ToServer] = []
@@ -118,7 +118,7 @@ def test_a_rejected_update_is_a_failure_with_the_reason_of_the_server() -> None:
         session_with(connection).update(base.CompleteState(), ["m"])
 
 
-def test_no_answer_in_time_is_a_failure_with_the_time() -> None:
+def test_a_missing_answer_is_a_failure_with_the_time_limit() -> None:
     with pytest.raises(RequestFailed, match=r"^Command timed out after '10ms'$") as caught:
         session_with(FakeConnection(), 10).complete_state()
     assert caught.value.text == "Command failed: 'Command timed out after '10ms''"

@@ -50,7 +50,7 @@ def test_the_file_sets_everything(home: Path) -> None:
     assert output.verbose
 
 
-def test_the_environment_wins_over_the_file_and_the_command_line_over_both(home: Path) -> None:
+def test_the_environment_overrides_the_file_and_the_command_line_overrides_both(home: Path) -> None:
     write(home, "server_url = 'http://f'\ninsecure = true\n")
     settings, _ = loaded(home=home, ANK_SERVER_URL="http://e", ANK_INSECURE="false")
     assert (settings.server_url, settings.insecure) == ("http://e", False)

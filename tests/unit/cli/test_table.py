@@ -77,7 +77,7 @@ def test_no_line_is_wider_than_the_limit(rows: list[tuple[str, str]], width: int
 
 
 @given(st.text(alphabet="abc", min_size=1), st.integers(8, 40))
-def test_wrapping_loses_nothing(text: str, width: int) -> None:
+def test_wrapping_keeps_all_characters(text: str, width: int) -> None:
     lines = table_lines(HEADER, [("a", text)], width, WRAP)
     assert "".join(line[4:].rstrip() for line in lines[1:]) == text
 

@@ -11,12 +11,12 @@ PENDING = base.ExecutionState(pending=base.PENDING_STARTING)
 UNHEALTHY = base.ExecutionState(
     running=base.RUNNING_OK, health=base.HealthState(status=base.HEALTH_UNHEALTHY, text="no answer")
 )
-STATES = {"calm": RUNNING, "busy": RUNNING, "failed": FAILED, "pending": PENDING, "sick": UNHEALTHY}
-CPU = {"calm": 1, "busy": 900, "sick": 5}
+STATES = {"idle": RUNNING, "busy": RUNNING, "failed": FAILED, "pending": PENDING, "unhealthy": UNHEALTHY}
+CPU = {"idle": 1, "busy": 900, "unhealthy": 5}
 
 
 def instance(name: str) -> Instance:
-    return (name, "1", "n1" if name in ("busy", "calm") else "n2")
+    return (name, "1", "n1" if name in ("busy", "idle") else "n2")
 
 
 def rows(view: View = View()) -> list[TopRow]:  # noqa: B008
@@ -35,11 +35,11 @@ def names(view: View = View()) -> list[str]:  # noqa: B008
 @pytest.mark.parametrize(
     ("sort", "order"),
     [
-        ("problem", ["sick", "failed", "pending", "busy", "calm"]),
-        ("cpu", ["busy", "sick", "calm", "failed", "pending"]),
-        ("memory", ["calm", "sick", "busy", "failed", "pending"]),
-        ("restarts", ["failed", "busy", "calm", "pending", "sick"]),
-        ("name", ["busy", "calm", "failed", "pending", "sick"]),
+        ("problem", ["unhealthy", "failed", "pending", "busy", "idle"]),
+        ("cpu", ["busy", "unhealthy", "idle", "failed", "pending"]),
+        ("memory", ["idle", "unhealthy", "busy", "failed", "pending"]),
+        ("restarts", ["failed", "busy", "idle", "pending", "unhealthy"]),
+        ("name", ["busy", "failed", "idle", "pending", "unhealthy"]),
     ],
 )
 def test_rows_are_sorted_by_problem_then_load_or_as_chosen(sort: str, order: list[str]) -> None:
@@ -47,7 +47,7 @@ def test_rows_are_sorted_by_problem_then_load_or_as_chosen(sort: str, order: lis
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [("FAIL", ["failed"]), ("n1", ["busy", "calm"]), ("zzz", []), ("starting", ["pending"])]
+    ("text", "found"), [("FAIL", ["failed"]), ("n1", ["busy", "idle"]), ("zzz", []), ("starting", ["pending"])]
 )
 def test_a_filter_matches_names_nodes_and_states(text: str, found: list[str]) -> None:
     assert sorted(names(View(filter=text))) == found
@@ -71,22 +71,22 @@ def pressed(*keys: str) -> View:
 
 
 def test_keys_select_a_row_and_open_panes() -> None:
-    assert pressed("down").selected == instance("sick")
+    assert pressed("down").selected == instance("unhealthy")
     assert pressed("down", "down").selected == instance("failed")
-    assert pressed("down", "down", "up", "up").selected == instance("sick")
-    assert pressed("w") == View(pane="why", selected=instance("sick"))
+    assert pressed("down", "down", "up", "up").selected == instance("unhealthy")
+    assert pressed("w") == View(pane="why", selected=instance("unhealthy"))
     assert pressed("down", "down", "l").pane == "logs"
-    assert pressed("w", "down").selected == instance("sick")
+    assert pressed("w", "down").selected == instance("unhealthy")
     assert pressed("?").pane == "help"
     assert pressed("x") == View()
 
 
 def test_q_closes_a_pane_before_it_ends() -> None:
-    assert pressed("l", "q") == View(selected=instance("sick"))
+    assert pressed("l", "q") == View(selected=instance("unhealthy"))
     assert pressed("q").ended
 
 
-def test_sorts_take_turns() -> None:
+def test_a_key_selects_the_next_sort_order() -> None:
     assert [pressed(*"s" * number).sort for number in range(len(SORTS) + 1)] == [*SORTS, SORTS[0]]
 
 

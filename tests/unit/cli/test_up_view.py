@@ -21,7 +21,7 @@ def row(name: str, state: str) -> WorkloadRow:
     return WorkloadRow((name, "id", "node"), "native", state, "")
 
 
-def test_a_cluster_settles_when_nothing_changes_and_later_if_a_workload_waits() -> None:
+def test_a_cluster_is_settled_when_nothing_changes_and_later_if_a_workload_waits() -> None:
     ended, waiting = row("a", "Succeeded(Ok)"), row("b", "Pending(WaitingToStart)")
     assert settle_seconds([]) == settle_seconds([ended]) == SETTLE_SECONDS
     assert settle_seconds([ended, waiting]) == WAITING_SETTLE_SECONDS > SETTLE_SECONDS
@@ -29,7 +29,7 @@ def test_a_cluster_settles_when_nothing_changes_and_later_if_a_workload_waits() 
         assert settle_seconds([waiting, row("c", state)]) == inf
 
 
-def test_logs_are_those_of_something_that_runs() -> None:
+def test_logs_of_a_running_workload_are_suggested() -> None:
     rows = [row("camera", "Running(Ok)"), row("upload", "Running(Ok)"), row("zip", "Succeeded(Ok)")]
     assert next_steps(rows, with_devices=False) == ["get workloads --watch", "logs -f upload", "get events"]
 
@@ -49,7 +49,9 @@ def test_a_command_that_is_too_long_for_the_terminal_can_still_be_copied() -> No
     assert command_lines("/opt/ank -k", "logs -f web", 20) == ["  /opt/ank -k \\", "    logs -f web"]
 
 
-def test_the_command_is_short_if_that_finds_this_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_command_is_short_if_the_path_contains_this_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     program = tmp_path / "my tools/ank"
     program.parent.mkdir()
     program.touch(0o755)
@@ -60,7 +62,7 @@ def test_the_command_is_short_if_that_finds_this_program(monkeypatch: pytest.Mon
     assert own_command() == "ank"
 
 
-def test_a_module_is_called_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_is_called_as_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/lib/ankaios/__main__.py"])
     monkeypatch.setattr(sys, "executable", "/bin/python3")
     assert own_command() == "/bin/python3 -m ankaios"

@@ -31,7 +31,7 @@ def test_few_workloads_are_requested_by_name() -> None:
     ]
 
 
-def test_many_or_unknown_workloads_are_requested_at_once_but_never_the_whole_state() -> None:
+def test_many_or_unknown_workloads_are_requested_together_but_never_the_whole_state() -> None:
     everything = [
         "workloadStates",
         "desiredState.workloads.*.agent",

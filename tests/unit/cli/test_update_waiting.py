@@ -1,4 +1,4 @@
-"""How often the wait table is drawn."""
+"""The events after which the wait table is drawn."""
 
 import io
 from typing import Any, cast

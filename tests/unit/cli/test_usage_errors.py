@@ -1,4 +1,4 @@
-"""Usage errors, byte by byte: the transcript has a command line after `$ ` and then the text on standard error."""
+"""Exact usage errors: the transcript has a command line after `$ ` and then the text on standard error."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""What is found in manifests, and where. Each test writes a manifest as people do and looks at the findings."""
+"""Findings in manifests and their positions. Each test checks the findings of one manifest."""
 
 from textwrap import dedent, indent
 from typing import Any
@@ -27,13 +27,13 @@ NAME_RULE = "Only a-z, A-Z, 0-9 chars, underscore (_), and hyphen (-) allowed. M
 
 
 def findings(*texts: str, complete: bool = True) -> list[ManifestFinding]:
-    """Of files called 1.yaml, 2.yaml and so on."""
+    """Findings in the files 1.yaml, 2.yaml and so on."""
     named = [(f"{number}.yaml", dedent(text).encode()) for number, text in enumerate(texts, 1)]
     return validate(named, complete=complete)
 
 
-def told(*texts: str) -> list[str]:
-    """In the form in which people read them, without the file."""
+def printed(*texts: str) -> list[str]:
+    """The printed findings, without the file."""
     return [f"{one.line}: {one.severity}: {one.path}: {one.message}" for one in findings(*texts)]
 
 
@@ -42,7 +42,7 @@ def manifest(*parts: str) -> str:
 
 
 def workload(text: str, name: str = "web") -> str:
-    """One workload, whose text begins in line 4."""
+    """One workload; its text begins in line 4."""
     return f"workloads:\n  {name}:\n{indent(dedent(text).strip(chr(10)), '    ')}\n"
 
 
@@ -75,7 +75,7 @@ def test_a_good_manifest_has_no_findings() -> None:
         ("- a\n", 1, 'is not of type "object"'),
     ],
 )
-def test_what_is_no_manifest_at_all_is_reported_with_its_line(text: str, line: int, message: str) -> None:
+def test_a_text_that_is_no_manifest_is_reported_with_its_line(text: str, line: int, message: str) -> None:
     (found,) = findings(text)
     assert (found.line, found.severity, found.path) == (line, ERROR, "")
     assert message in found.message
@@ -87,32 +87,34 @@ def test_bytes_that_are_no_text_are_reported_without_a_line() -> None:
 
 def test_a_missing_version_does_not_hide_the_rest() -> None:
     text = "workloads:\n  web:\n    agent: n\n    runtime: podmen\n    runtimeConfig: 'image: x'\n"
-    assert told(text) == [
+    assert printed(text) == [
         '1: error: : "apiVersion" is a required property',
         "4: error: workloads.web.runtime: unknown runtime 'podmen'; did you mean 'podman'?",
     ]
 
 
 def test_an_unknown_version_is_reported_with_the_text_of_the_server() -> None:
-    assert told("apiVersion: v2\n") == ["1: error: apiVersion: Unsupported API version. Received 'v2', expected 'v1'"]
+    assert printed("apiVersion: v2\n") == [
+        "1: error: apiVersion: Unsupported API version. Received 'v2', expected 'v1'"
+    ]
 
 
 def test_the_deprecated_version_is_a_warning_and_its_workloads_are_checked() -> None:
-    found = told("apiVersion: v0.1\nworkloads:\n  a b:\n    agent: n\n    runtime: podman\n    runtimeConfig: x\n")
+    found = printed("apiVersion: v0.1\nworkloads:\n  a b:\n    agent: n\n    runtime: podman\n    runtimeConfig: x\n")
     assert found[0].startswith("1: warning: apiVersion: The manifest API version 'v0.1' is deprecated")
     assert "Invalid mapping key 'a b'" in found[1]
-    found = told("apiVersion: v0.1\nworkloads:\n  a:\n    agent: n\n    runtime: native\n")
+    found = printed("apiVersion: v0.1\nworkloads:\n  a:\n    agent: n\n    runtime: native\n")
     assert found[1:] == ["3: error: workloads.a: missing field `runtimeConfig`"]
-    found = told("apiVersion: v0.1\nworkloads:\n  a:\n    tags: {a: b}\n")
+    found = printed("apiVersion: v0.1\nworkloads:\n  a:\n    tags: {a: b}\n")
     assert "tags must be a list" in found[1]
-    found = told("apiVersion: v0.1\ndeviceConfigurations:\n  a: {}\n")
+    found = printed("apiVersion: v0.1\ndeviceConfigurations:\n  a: {}\n")
     assert found[1:] == ['3: error: deviceConfigurations.a: "discoveryHandler" is a required property']
-    found = told("apiVersion: v0.1\nworkloads:\n  a: {agent: ~, runtime: native, runtimeConfig: 'command: [a]'}\n")
+    found = printed("apiVersion: v0.1\nworkloads:\n  a: {agent: ~, runtime: native, runtimeConfig: 'command: [a]'}\n")
     assert found[1].startswith("3: error: workloads.a.agent: ")
 
 
 def test_a_number_as_name_must_be_quoted() -> None:
-    assert told(GOOD.replace("web:", "5:") + "configs:\n  7: x\n") == [
+    assert printed(GOOD.replace("web:", "5:") + "configs:\n  7: x\n") == [
         "3: error: workloads.5: the key '5' must be text, put it in quotes",
         "9: error: configs.7: the key '7' must be text, put it in quotes",
     ]
@@ -122,7 +124,7 @@ def test_a_number_as_name_must_be_quoted() -> None:
 
 
 def test_every_violation_of_the_schema_has_its_own_line() -> None:
-    found = told(
+    found = printed(
         manifest(
             workload("""
                 agent: node
@@ -146,14 +148,14 @@ def test_every_violation_of_the_schema_has_its_own_line() -> None:
 
 
 def test_an_invalid_name_is_reported_in_its_line() -> None:
-    found = told(GOOD.replace("web:", "my web:") + "configs:\n  ok: x\n  not.ok: y\n")
+    found = printed(GOOD.replace("web:", "my web:") + "configs:\n  ok: x\n  not.ok: y\n")
     assert found == [
         f'3: error: workloads.my web: "my web" does not match the rule for names: {NAME_RULE}',
         f'10: error: configs.not.ok: "not.ok" does not match the rule for names: {NAME_RULE}',
     ]
 
 
-def test_keys_of_tags_have_the_characters_of_names_too() -> None:
+def test_keys_of_tags_are_restricted_to_the_characters_of_names() -> None:
     (found,) = findings(GOOD.replace("    agent:", "    tags: {a.b: c}\n    agent:"))
     assert (found.line, found.message) == (
         4,
@@ -174,7 +176,7 @@ def test_a_config_nested_too_deep_and_a_number_too_large_are_reported() -> None:
 
 def test_a_misspelled_key_is_a_warning_with_the_key_that_was_meant() -> None:
     text = GOOD.replace("    agent:", "    dependancies: {}\n    x-mine: 1\n    colour: red\n    agent:")
-    assert told("worklods: {}\n" + text) == [
+    assert printed("worklods: {}\n" + text) == [
         "1: warning: worklods: unknown key 'worklods'; did you mean 'workloads'?",
         "5: warning: workloads.web.dependancies: unknown key 'dependancies'; did you mean 'dependencies'?",
         "7: warning: workloads.web.colour: unknown key 'colour'; it has no effect",
@@ -257,8 +259,8 @@ def test_an_agent_that_renders_to_an_invalid_name_is_reported() -> None:
     assert found.message == f"Unsupported agent name 'n 1'. {NAME_RULE}"
 
 
-def test_braces_without_configs_are_pointed_out() -> None:
-    assert told(GOOD.replace("nginx", "nginx:{{ tag }}")) == [
+def test_braces_without_configs_are_reported() -> None:
+    assert printed(GOOD.replace("nginx", "nginx:{{ tag }}")) == [
         "7: warning: workloads.web.runtimeConfig: looks like a template but is not rendered, "
         "because the workload has no 'configs'"
     ]
@@ -271,7 +273,7 @@ def test_braces_without_configs_are_pointed_out() -> None:
 def of_runtime(runtime: str, config: str, more: str = "") -> list[str]:
     """The runtimeConfig begins in line 7."""
     text = f"agent: node\nruntime: {runtime}\nruntimeConfig: |\n{indent(dedent(config).strip(chr(10)), '  ')}\n"
-    return told(manifest(workload(text + dedent(more))))
+    return printed(manifest(workload(text + dedent(more))))
 
 
 def test_an_unknown_runtime_is_an_error() -> None:
@@ -313,7 +315,7 @@ def test_a_user_is_recommended_for_processes_that_would_run_as_root() -> None:
     assert of_runtime("native", "command: [a]\nuser: nobody") == []
 
 
-def test_with_errors_there_are_no_hints() -> None:
+def test_hints_are_omitted_if_there_are_errors() -> None:
     found = of_runtime("native", "command: [a]", "restartPolicy: SOMETIMES")
     assert found and not any(": hint: " in line for line in found)
 
@@ -351,7 +353,7 @@ def test_pods_have_no_files() -> None:
     assert "Workload files are not supported" in found
 
 
-def test_files_must_have_an_absolute_place_and_real_base64() -> None:
+def test_files_must_have_an_absolute_path_and_valid_base64() -> None:
     files = "files:\n- {mountPoint: a, data: b}\n- mountPoint: /a\n  binaryData: '*'\n"
     files += "- {mountPoint: /b, binaryData: YQ==}\n"
     found = of_runtime("podman", "image: x", files)
@@ -374,23 +376,23 @@ def test_lines_of_a_rendered_text_are_reported_only_if_they_match_the_file() -> 
 def test_an_unknown_dependency_is_a_warning_because_the_server_may_know_it() -> None:
     text = GOOD.replace("    agent:", "    dependencies:\n      dbase: ADD_COND_RUNNING\n    agent:")
     message = "5: warning: workloads.web.dependencies.dbase: depends on 'dbase', which is in none of these files"
-    assert told(text) == [message]
+    assert printed(text) == [message]
     other = GOOD.replace("web:", "database:")
-    assert told(text, other) == [f"{message}; did you mean 'database'?"]
+    assert printed(text, other) == [f"{message}; did you mean 'database'?"]
     assert findings(text, complete=False) == []
 
 
-def test_files_belong_together() -> None:
+def test_several_files_are_checked_together() -> None:
     configs = manifest("configs:\n  network: {port: '1'}\n  node: {name: n1}\n")
     assert findings(TEMPLATED.partition("configs:\n  network")[0], configs) == []
 
 
-def test_a_file_that_cannot_be_read_may_hold_what_the_others_miss() -> None:
+def test_an_unreadable_file_may_contain_missing_dependencies() -> None:
     (found,) = findings(TEMPLATED.partition("configs:\n  network")[0], "a: [\n")
     assert found.file == "2.yaml"
 
 
-def test_a_name_in_two_files_is_reported_in_the_second_with_the_place_of_the_first() -> None:
+def test_a_name_in_two_files_is_reported_in_the_second_with_the_position_in_the_first() -> None:
     (found,) = findings(GOOD, "# a comment\n" + GOOD)
     assert found[:3] == ("2.yaml", 4, ERROR)
     assert found.message == "'web' is defined in two files, first in 1.yaml:3"
@@ -405,7 +407,7 @@ def chain(**dependencies: str) -> str:
 
 
 def test_every_cycle_is_reported_once_and_completely() -> None:
-    assert told(chain(a="b", b="c d", c="a", d="", e="e")) == [
+    assert printed(chain(a="b", b="c d", c="a", d="", e="e")) == [
         "3: error: workloads.a.dependencies.b: workload dependency 'a' is part of a cycle: a -> b -> c -> a.",
         "7: error: workloads.e.dependencies.e: workload dependency 'e' is part of a cycle: e -> e.",
     ]
@@ -414,7 +416,7 @@ def test_every_cycle_is_reported_once_and_completely() -> None:
 
 def test_a_workload_without_agent_is_a_warning_unless_the_server_chooses_one() -> None:
     without = GOOD.replace("    agent: node\n", "")
-    assert told(without) == [
+    assert printed(without) == [
         "3: warning: workloads.web: has no agent: 'ank apply' needs '--agent' for it, "
         "and the server rejects it in a startup manifest"
     ]
@@ -435,9 +437,9 @@ deviceConfigurations:
 
 
 def asking(request: str, configurations: str = CAMERA) -> list[str]:
-    """The request stands in line 4."""
+    """The request is in line 4."""
     text = GOOD.replace("    agent:", f"    resources: [{request}]\n    agent:")
-    return [line.removeprefix("4: ").replace("workloads.web.", "") for line in told(text + configurations)]
+    return [line.removeprefix("4: ").replace("workloads.web.", "") for line in printed(text + configurations)]
 
 
 def test_requests_that_can_be_satisfied_have_no_findings() -> None:
@@ -479,14 +481,14 @@ def test_several_requests_for_one_resource_count_together() -> None:
     )
 
 
-def test_nothing_is_concluded_from_a_configuration_that_cannot_work() -> None:
+def test_an_invalid_configuration_causes_no_further_findings() -> None:
     (found,) = asking("{name: camera, quantity: 9}", CAMERA.replace("[a, b]", "a"))
     assert "Expected `array`, got `str` - at `$.descriptions`" in found
 
 
 def configured(name: str, handler: str, more: str = "") -> list[str]:
     text = f"deviceConfigurations:\n  {name}:\n    discoveryHandler: {handler}\n{more}"
-    return [line.partition(f"deviceConfigurations.{name}")[2] for line in told(manifest(text))]
+    return [line.partition(f"deviceConfigurations.{name}")[2] for line in printed(manifest(text))]
 
 
 def test_configurations_are_read_like_the_devices_do() -> None:
@@ -510,14 +512,14 @@ def test_configurations_are_read_like_the_devices_do() -> None:
     assert "starts and ends with a letter or digit" in found
 
 
-def test_a_configuration_must_not_be_called_like_a_device() -> None:
+def test_a_configuration_must_not_have_the_name_of_a_device() -> None:
     second = CAMERA.partition("\n")[2].replace("camera:", "camera-0a1b2c:")
     (found,) = findings(manifest(CAMERA + second))
     assert (found.line, found.path) == (9, "deviceConfigurations.camera-0a1b2c")
     assert "the name could be that of a device of 'camera'" in found.message
 
 
-def test_the_workload_of_a_broker_is_checked_in_its_place() -> None:
+def test_the_workload_of_a_broker_is_checked_at_its_position() -> None:
     broker = """\
     broker:
       strategy: perNode
@@ -547,8 +549,8 @@ def test_the_placeholder_of_a_broker_is_not_checked() -> None:
 # --- and the server ---------------------------------------------------------------------------------------------------
 
 
-def said_by_the_server(text: str) -> str | None:
-    """What `ank apply --agent` and the server together make of it; None if it is accepted."""
+def server_rejection(text: str) -> str | None:
+    """The rejection by `ank apply --agent` or the server; None if the manifest is accepted."""
     try:
         change = change_of([load_manifest(text, "it")], need_agent=False)
         if not change.masks:
@@ -598,10 +600,10 @@ MANIFESTS = st.fixed_dictionaries(
 
 @examples(100)
 @given(MANIFESTS)
-def test_whatever_the_server_refuses_is_an_error_here_and_nothing_else_is_but_runtimes(made: dict[str, Any]) -> None:
+def test_the_errors_are_those_of_the_server_and_of_runtimes(made: dict[str, Any]) -> None:
     text = dump_yaml(made)
     errors = [one for one in validate([("it", text.encode())]) if one.severity == ERROR]
-    refused = said_by_the_server(text)
+    refused = server_rejection(text)
     others = [one for one in errors if not one.path.endswith(("runtimeConfig", "files", "mountPoint"))]
     assert bool(errors) >= bool(refused), refused
     assert bool(refused) >= bool(others), others
@@ -624,7 +626,7 @@ def test_paths_can_be_written_and_read() -> None:
 def test_an_allow_rule_that_begins_with_a_wildcard_is_a_warning() -> None:
     rule = "      - {type: StateRule, operation: Read, filterMasks: ['*.workloads.me.tags', desiredState.configs.c]}\n"
     access = f"    controlInterfaceAccess:\n      allowRules:\n{rule}"
-    (found,) = told(GOOD.replace("    agent:", f"{access}    agent:"))
+    (found,) = printed(GOOD.replace("    agent:", f"{access}    agent:"))
     assert "warning: workloads.web.controlInterfaceAccess.allowRules" in found
     assert "'*.workloads.me.tags' begins with a wildcard" in found
 
@@ -648,7 +650,7 @@ def test_health_checks_that_an_agent_cannot_perform_are_errors() -> None:
             """)
     )
     image = "the HEALTHCHECK of an image cannot be used with the runtime 'native', declare a check"
-    assert told(text) == [
+    assert printed(text) == [
         f"8: error: workloads.web.health: {image}",
         "10: error: workloads.web.health.exec.command: the command is empty",
         "11: error: workloads.web.health.tcp.host: 'localhost' is not an IP address",
@@ -660,17 +662,17 @@ def test_health_checks_that_an_agent_cannot_perform_are_errors() -> None:
 
 def test_a_wrong_health_check_is_reported_where_it_is() -> None:
     text = GOOD + "    health: {http: {port: 99999, interval: soon}, onUnhealthy: panic}\n"
-    messages = [line.partition("health.")[2] for line in told(text)]
+    messages = [line.partition("health.")[2] for line in printed(text)]
     assert messages == [
         "http.port: 99999 is greater than the maximum of 65535",
         'http.interval: "soon" is not a duration such as 5s or 500ms',
         'onUnhealthy: "panic" is not one of "restart", "stop" or "none"',
     ]
-    assert told(GOOD + "    health: image\n") == []
+    assert printed(GOOD + "    health: image\n") == []
 
 
 def test_a_dependency_on_the_health_of_a_workload_without_checks_is_a_warning() -> None:
     other = "  db:\n    agent: node\n    runtime: podman\n    runtimeConfig: 'image: x'\n"
-    found = told(GOOD + "    dependencies: {db: ADD_COND_HEALTHY}\n" + other)
+    found = printed(GOOD + "    dependencies: {db: ADD_COND_HEALTHY}\n" + other)
     assert [line.partition("db: ")[2] for line in found] == ["'db' has no health checks, so it never becomes healthy"]
-    assert told(GOOD + "    dependencies: {db: ADD_COND_HEALTHY}\n" + other + "    health: image\n") == []
+    assert printed(GOOD + "    dependencies: {db: ADD_COND_HEALTHY}\n" + other + "    health: image\n") == []

@@ -1,4 +1,4 @@
-"""What `ank validate` prints and with which code it ends."""
+"""The output and the exit code of `ank validate`."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def ran(*words: str, quiet: bool = False) -> tuple[int, str]:
     return run(CommandCall(parsed.path, parsed.values, CliSettings(), output)), out.getvalue()
 
 
-def test_good_files_are_fine(tmp_path: Path) -> None:
+def test_valid_files_have_no_findings(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(GOOD)
     (tmp_path / "b.yaml").write_text(GOOD.replace("web", "db"))
     assert ran(str(tmp_path / "a.yaml")) == (0, "All fine in 1 file.\n")
@@ -58,7 +58,7 @@ def test_json_is_a_list_of_findings(tmp_path: Path) -> None:
     assert ran("--json", str(file)) == (0, "[]\n")
 
 
-def test_a_file_that_is_not_there_is_an_error_beside_those_of_the_others(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_in_addition_to_those_of_other_files(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(BAD)
     code, text = ran(str(tmp_path / "none"), str(file), str(tmp_path))
@@ -75,7 +75,7 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
     assert ran(str(file), str(file))[0] == 0
 
 
-def test_a_manifest_cannot_play_with_the_terminal(tmp_path: Path) -> None:
+def test_a_manifest_cannot_control_the_terminal(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(GOOD.replace("podman", '"\\e[31mred\\nline"'))
     _, text = ran(str(file))

@@ -1,4 +1,4 @@
-"""The end of waiting."""
+"""The conditions that end the wait for workloads."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_instances_of_an_agent_that_is_not_connected_are_done() -> None:
     assert waiting(added=(TEXT,), deleted=(TEXT,), agents=()).is_done
 
 
-def test_states_of_others_change_nothing() -> None:
+def test_states_of_other_workloads_change_nothing() -> None:
     wait_list = waiting(added=(TEXT,))
     wait_list.update([state(("a", "2", "n1"), running=0), state(("b", "1", "n1"), running=0)])
     assert not wait_list.is_done

@@ -81,7 +81,7 @@ def test_the_runtime_is_known_if_name_and_agent_are_those_of_the_desired_state()
 
 
 def test_the_runtime_of_a_broker_comes_from_the_effective_state() -> None:
-    """What is desired too is not taken from there: it may be on its way from one agent to another."""
+    """The desired state takes precedence: the workload may be moving from one agent to another."""
     state = a_state()
     workloads = {name: {"agent": "n1", "runtime": "native"} for name in ("a", "b", "c")}
     effective = COMPLETE_STATE.from_form({"effectiveState": {"apiVersion": "v1", "workloads": workloads}})

@@ -1,4 +1,4 @@
-"""Where things stand in a YAML text: by hand, and against a parser that knows."""
+"""Positions of keys and values in a YAML text, in examples and compared with a complete parser."""
 
 from typing import Any
 
@@ -91,18 +91,18 @@ def test_every_written_key_is_found_in_its_line(
 
 @examples(150)
 @given(st.text(alphabet="ab:-?{}[],#&*!|>'\"% \n\t\\1\u00a0\x0b", max_size=60))
-def test_no_text_makes_it_fail(text: str) -> None:
+def test_any_text_is_accepted_without_a_failure(text: str) -> None:
     assert find_positions(text).line(("a",)) >= 1
 
 
 @pytest.mark.parametrize(
     "piece", ["{", "[", "{{", "[{", "- ", "? ", "a: ", "&a ", "{a: ", "[a: ", "- - ", "'", "a:\n "]
 )
-def test_endless_nesting_is_given_up(piece: str) -> None:
+def test_deep_nesting_ends_the_search(piece: str) -> None:
     assert find_positions(piece * 5000).line(("a",)) >= 1
 
 
-def test_what_is_not_found_has_the_line_of_what_is_around_it() -> None:
+def test_a_missing_key_has_the_line_of_its_parent() -> None:
     places = find_positions("a:\n  b:\n    c: 1\n")
     assert places.line(("a", "b", "missing", "deeper")) == 2
     assert places.line(("nothing",)) == 1

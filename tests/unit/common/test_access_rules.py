@@ -92,7 +92,7 @@ def granted_paths(access: ControlInterfaceAccess) -> set[tuple[str, ...]]:
 
 @examples(150)
 @given(ACCESS, ACCESS)
-def test_what_is_within_the_limit_grants_no_path_that_the_limit_does_not(
+def test_rights_within_the_limit_grant_no_path_outside_of_it(
     access: ControlInterfaceAccess, limit: ControlInterfaceAccess
 ) -> None:
     if excess_of(access, limit) is None:
@@ -116,7 +116,7 @@ def granted_names(access: ControlInterfaceAccess) -> set[str]:
 
 @examples(150)
 @given(LOG_ACCESS, LOG_ACCESS)
-def test_what_is_within_the_limit_grants_no_logs_that_the_limit_does_not(
+def test_rights_within_the_limit_grant_no_logs_outside_of_it(
     access: ControlInterfaceAccess, limit: ControlInterfaceAccess
 ) -> None:
     if excess_of(access, limit) is None:

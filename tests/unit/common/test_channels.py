@@ -1,4 +1,4 @@
-"""Bounded channels: order, back pressure, endings."""
+"""Bounded channels: order, back pressure, and their end."""
 
 import asyncio
 
@@ -123,7 +123,7 @@ async def test_a_consumer_that_begins_before_the_end_of_an_earlier_one_is_woken(
         assert await later == "message"
 
 
-async def test_the_first_consumer_receives_what_a_second_one_was_woken_for_and_cancelled() -> None:
+async def test_the_first_consumer_receives_the_message_of_a_cancelled_second_one() -> None:
     channel: Channel[str] = Channel(3)
     first = asyncio.create_task(channel.receive())
     await asyncio.sleep(0)

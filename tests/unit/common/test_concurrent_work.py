@@ -40,7 +40,7 @@ async def test_a_failure_is_raised_as_it_is_after_the_rest_has_ended() -> None:
 
 
 async def test_a_cancellation_together_with_a_failure_is_not_lost() -> None:
-    """A task that repeats failed work would else continue for ever after its cancellation."""
+    """Otherwise a task that repeats failed work would continue forever after its cancellation."""
     failing, rounds = asyncio.Event(), 0
 
     async def fail() -> int:

@@ -71,7 +71,7 @@ def test_a_given_file_must_exist(tmp_path: Path) -> None:
         load_config_file(tmp_path / "missing.conf", [])
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x.conf"
     path.write_bytes(b"version = 'v1'\n\xff")
     with pytest.raises(StartupFailed, match="not UTF-8 text at byte 15"):
@@ -85,7 +85,7 @@ def test_the_default_table_is_merged_for_the_cli(tmp_path: Path) -> None:
     assert table["quiet"] is True
 
 
-def test_of_keys_in_both_places_the_table_wins_for_certificates_and_the_top_for_the_rest(tmp_path: Path) -> None:
+def test_of_duplicate_keys_certificates_are_read_from_the_table_and_others_from_the_top(tmp_path: Path) -> None:
     path = a_file(
         tmp_path,
         "version = 'v1'\nca_pem = 'top'\ncrt_pem_content = 'top'\nkey_pem = 'top'\nserver_url = 'top'\n"
@@ -100,7 +100,7 @@ def test_of_keys_in_both_places_the_table_wins_for_certificates_and_the_top_for_
     ]
 
 
-def test_the_version_may_stand_in_the_default_table(tmp_path: Path) -> None:
+def test_the_version_may_be_in_the_default_table(tmp_path: Path) -> None:
     path = a_file(tmp_path, "[default]\nversion = 'v1'\nno_wait = true")
     assert load_config_file(path, [], default_table=True)["no_wait"] is True
 
@@ -110,7 +110,7 @@ def test_default_must_be_a_table(tmp_path: Path) -> None:
         load_config_file(a_file(tmp_path, "version = 'v1'\ndefault = 3"), [], default_table=True)
 
 
-def test_flag_wins_over_environment_over_file_over_default() -> None:
+def test_flags_override_the_environment_then_the_file_then_defaults() -> None:
     """[utest->swdd~server-loads-config-file~1]"""
     file, environ = {"url": "file"}, {"URL": "env"}
     assert choose("flag", "URL", file, "url", "default", environ=environ) == "flag"
@@ -138,7 +138,7 @@ def test_only_true_and_false_are_switch_values(text: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "default"), [("yes", False), (1, "text"), (True, 3000), ("3", 3000), ([], "x")])
-def test_values_of_the_wrong_kind_in_the_file_are_refused(value: object, default: object) -> None:
+def test_values_of_the_wrong_kind_in_the_file_are_rejected(value: object, default: object) -> None:
     with pytest.raises(StartupFailed, match="'key' must be "):
         choose(None, None, {"key": value}, "key", default)
 
@@ -191,14 +191,14 @@ def test_path_and_content_of_one_item_conflict(tmp_path: Path) -> None:
     assert failure.value.context == "Config file could not be parsed"
 
 
-def test_a_bad_pem_file_of_the_config_file_is_noticed_even_if_a_flag_replaces_it(tmp_path: Path) -> None:
+def test_an_invalid_pem_file_of_the_config_file_is_reported_even_if_a_flag_replaces_it(tmp_path: Path) -> None:
     good = a_pem(tmp_path, "good")
     with pytest.raises(StartupFailed, match="cannot read ca_pem '/missing'") as failure:
         load_pem_material({"ca_pem": str(good)}, "ANK", {"ca_pem": "/missing"}, environ={})
     assert not isinstance(failure.value, BadPemFile)
 
 
-def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_a_key_that_others_may_read_is_rejected(tmp_path: Path) -> None:
     key = a_pem(tmp_path, "key", 0o644)
     with pytest.raises(BadPemFile, match="its mode is 0644, a private key needs 0600 or 0400") as failure:
         load_pem_material({"key_pem": str(key)}, "ANK", {}, environ={})
@@ -206,7 +206,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
     assert str(key) in failure.value.reason
 
 
-def test_pem_files_that_cannot_be_pem_are_refused(tmp_path: Path) -> None:
+def test_pem_files_that_cannot_be_pem_are_rejected(tmp_path: Path) -> None:
     binary, huge = a_pem(tmp_path, "binary"), a_pem(tmp_path, "huge")
     binary.write_bytes(b"\xff\x00")
     huge.write_bytes(b"x" * 1_048_577)

@@ -24,5 +24,5 @@ def test_durations_have_a_unit_or_are_seconds(value: Any, milliseconds: int) -> 
 @pytest.mark.parametrize(
     "value", ["", "5", "s", "1.5s", "-1s", "5 s", "5d", "9" * 40 + "s", -1, 10**6, 1.5, True, None, []]
 )
-def test_everything_else_is_no_duration(value: Any) -> None:
+def test_other_texts_are_no_durations(value: Any) -> None:
     assert parse_duration(value) is None

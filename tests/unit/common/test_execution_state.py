@@ -22,7 +22,7 @@ from ankaios.common.execution_state import (
 ALL = [value for value in vars(execution_state).values() if isinstance(value, ExecutionState)]
 
 
-def test_every_state_of_ankaios_is_there_with_its_text() -> None:
+def test_every_state_of_ankaios_exists_with_its_text() -> None:
     """[utest->swdd~common-workload-states-supported-states~1]"""
     assert {str(state) for state in ALL} == {
         "AgentDisconnected",
@@ -44,7 +44,7 @@ def test_every_state_of_ankaios_is_there_with_its_text() -> None:
     }
 
 
-def test_a_state_carries_additional_information_that_does_not_change_what_it_is() -> None:
+def test_additional_information_does_not_change_the_kind_of_a_state() -> None:
     """[utest->swdd~common-workload-state-additional-information~1]"""
     state = FAILED_LOST.because("the container is gone")
     assert state.additional_info == "the container is gone"
@@ -74,7 +74,7 @@ def test_a_stopping_workload_does_not_become_running_again(held: ExecutionState,
         (RUNNING_OK, SUCCEEDED_OK),
     ],
 )
-def test_all_other_transitions_are_taken_over(old: ExecutionState, new: ExecutionState) -> None:
+def test_all_other_transitions_are_accepted(old: ExecutionState, new: ExecutionState) -> None:
     """[utest->swdd~common-workload-state-transitions~1]"""
     assert transition(old, new) == new
 

@@ -18,7 +18,9 @@ def test_a_file_is_replaced_with_its_mode(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["claims.json"]
 
 
-def test_a_failed_write_leaves_the_old_content_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_keeps_the_old_content_and_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "claims.json"
     path.write_bytes(b"old")
 
@@ -33,7 +35,7 @@ def test_a_failed_write_leaves_the_old_content_and_no_draft(tmp_path: Path, monk
     assert os.listdir(tmp_path) == ["claims.json"]
 
 
-def test_a_link_in_place_of_the_draft_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_bytes(b"other")
     (tmp_path / "claims.new").symlink_to(other)
@@ -41,7 +43,7 @@ def test_a_link_in_place_of_the_draft_is_not_followed(tmp_path: Path) -> None:
     assert other.read_bytes() == b"other"
 
 
-def test_the_drafts_of_a_process_that_died_are_removed(tmp_path: Path) -> None:
+def test_temporary_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / "claims.new").touch(mode=0o400)
     (tmp_path / "claims.json").touch()
     remove_drafts(tmp_path)

@@ -31,7 +31,7 @@ def rendered(template: str) -> str:
 
 
 def reason(template: str) -> str:
-    """Return why a template cannot be rendered, without the place."""
+    """Return why a template cannot be rendered, without the position."""
     with pytest.raises(TemplateRenderError) as error:
         rendered(template)
     return str(error.value).partition(": ")[2]
@@ -47,7 +47,7 @@ def test_a_template_is_compiled_once_and_rendered_many_times() -> None:
     assert [template.render({"hosts": [*hosts]}) for hosts in ("a", "", "bc")] == ["a", "", "bc"]
 
 
-def test_rendering_leaves_the_context_alone() -> None:
+def test_rendering_does_not_change_the_context() -> None:
     context: dict[str, Any] = {"content": "x", "hosts": ["a"]}
     render('{{#*inline "p"}}{{k}}{{/inline}}{{> p k=1}}{{> indent content="y"}}{{#each hosts}}{{/each}}', context)
     assert context == {"content": "x", "hosts": ["a"]}
@@ -267,7 +267,7 @@ def test_each(template: str, text: str) -> None:
     assert rendered(template) == text
 
 
-def test_each_goes_through_a_map_in_the_order_of_its_keys() -> None:
+def test_each_iterates_over_a_map_in_the_order_of_its_keys() -> None:
     keys = ["b", "B", "10", "9", "é", "a b", "😀", ""]
     assert render("{{#each this}}{{@key}},{{/each}}", dict.fromkeys(keys, "")) == ",10,9,B,a b,b,é,😀,"
 
@@ -320,7 +320,7 @@ def test_with(template: str, text: str) -> None:
         ("{{#with db}}{{port}}{{/with}}", 'Some("port")'),
     ],
 )
-def test_what_is_missing_without_an_else_is_an_error(template: str, shown: str) -> None:
+def test_a_missing_value_without_an_else_is_an_error(template: str, shown: str) -> None:
     assert reason(template) == f"Failed to access variable in strict mode {shown}"
 
 

@@ -1,4 +1,4 @@
-"""Our engine against the one it follows: handlebars-rust 6.4.4, through the Python bindings `handlebarrz`.
+"""Our engine compared with its reference, handlebars-rust 6.4.4, through the Python bindings `handlebarrz`.
 
 Templates and contexts are made up at random; both engines have to give the same text, or both an error with the same
 words. Only the words of syntax errors are our own.
@@ -51,14 +51,14 @@ def reference() -> HandlebarrzTemplate:
 REFERENCE = reference()
 
 
-def theirs(template: str, context: dict[str, Any]) -> str:
+def reference_result(template: str, context: dict[str, Any]) -> str:
     try:
         return "text " + str(REFERENCE.render_template(template, json.dumps(context), "{}"))
     except ValueError as error:
         return "syntax error" if str(error).startswith("Failed to parse") else f"error {error}"
 
 
-def ours(template: str, context: dict[str, Any]) -> str:
+def own_result(template: str, context: dict[str, Any]) -> str:
     try:
         return "text " + render(template, context)
     except TemplateSyntaxError:
@@ -180,7 +180,7 @@ TEMPLATES = BODIES | joined(INLINE_PARTIALS, BODIES)
 @example("k: {{> indent content=lines}}\nz")
 def test_templates_render_as_in_the_reference_engine(template: str) -> None:
     """[utest->swdd~config-renderer-supports-rendering-with-keeping-line-indent~1]"""
-    assert ours(template, CONTEXT) == theirs(template, CONTEXT)
+    assert own_result(template, CONTEXT) == reference_result(template, CONTEXT)
 
 
 WORDS = st.text(st.sampled_from("ab01 \n\r\t{}\"'&<é😀.-"), max_size=6)
@@ -203,7 +203,7 @@ ITEMS = st.recursive(WORDS, lambda inner: st.lists(inner, max_size=3) | st.dicti
 @examples(40, derandomize=True, database=None)
 @given(context=st.fixed_dictionaries({"a": ITEMS, "b": ITEMS}))
 def test_any_values_print_and_compare_as_in_the_reference_engine(template: str, context: dict[str, Any]) -> None:
-    assert ours(template, context) == theirs(template, context)
+    assert own_result(template, context) == reference_result(template, context)
 
 
 SIGNS = "{{ }} {{{ }}} {{{{ }}}} ~ # / ^ > * & ! -- \\ . .. ../ [ ] ( ) = \" ' | 1 - , { } : $ é"
@@ -219,5 +219,5 @@ TOKENS = st.sampled_from(
 
 @examples(250, derandomize=True, database=None)
 @given(lists_of(TOKENS, 12, 1))
-def test_any_sequence_of_tokens_is_accepted_or_refused_as_in_the_reference_engine(template: str) -> None:
-    assert ours(template, CONTEXT) == theirs(template, CONTEXT)
+def test_any_sequence_of_tokens_is_accepted_or_rejected_as_in_the_reference_engine(template: str) -> None:
+    assert own_result(template, CONTEXT) == reference_result(template, CONTEXT)

@@ -1,4 +1,4 @@
-"""Templates are input from outside: what would take too much depth, time or memory ends in an error."""
+"""Templates are untrusted input: too much depth, time or memory is an error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_fifty_blocks_may_be_nested() -> None:
     ],
     ids=["51 blocks", "open blocks", "sub-expressions", "lists", "maps"],
 )
-def test_a_template_that_is_nested_too_deep_is_refused(template: str, what: str) -> None:
+def test_a_template_that_is_nested_too_deep_is_rejected(template: str, what: str) -> None:
     with pytest.raises(TemplateSyntaxError, match=what):
         compile_template(template)
 
@@ -98,7 +98,7 @@ def test_loops_in_loops_run_out_of_steps() -> None:
     ],
     ids=["arguments", "lists", "partial blocks"],
 )
-def test_what_is_expensive_costs_more_steps(template: str) -> None:
+def test_expensive_operations_use_more_steps(template: str) -> None:
     with pytest.raises(TemplateRenderError, match="it takes more than 20000 steps"):
         render(template, {"l": HUNDRED, "long": "x" * 50_000, "many": ["x"] * 50_000})
 
@@ -153,5 +153,5 @@ def test_a_long_invalid_text_is_rejected_in_linear_time(what: str) -> None:
     assert len(str(error.value)) < 300
 
 
-def test_many_short_comments_which_look_like_long_ones_are_read_in_one_go() -> None:
+def test_many_short_comments_that_begin_like_long_ones_are_read_in_linear_time() -> None:
     assert render("{{!--x}}a" * 20_000, {}) == "a" * 20_000

@@ -38,7 +38,7 @@ def test_indent_keeps_the_indentation_of_its_line(template: str, content: str, t
     assert render(template, {**CONTEXT, "x": content}) == text
 
 
-def test_indent_prints_any_value_and_nothing_for_what_is_missing() -> None:
+def test_indent_prints_any_value_and_nothing_for_a_missing_one() -> None:
     template = "{{> indent content=hosts}}{{> indent content=missing}}{{> indent content=db.x.y}}{{> indent content=1}}"
     assert render(template, CONTEXT) == "[a, b]1"
 

@@ -159,7 +159,7 @@ def test_tags_in_a_raw_block_are_text(template: str, text: str) -> None:
         ("{{#> a/b.c}}x{{/a/b.c}}{{#> 'q'}}y{{/'q'}}", "xy"),
     ],
 )
-def test_ways_of_writing(template: str, text: str) -> None:
+def test_notations_of_tags_and_white_space(template: str, text: str) -> None:
     assert rendered(template) == text
 
 
@@ -201,7 +201,7 @@ def test_ways_of_writing(template: str, text: str) -> None:
         ("{{#> (lookup a 'b')}}", "line 1, col 1: a partial block needs a plain name, e.g. {{#> name}}"),
     ],
 )
-def test_a_syntax_error_contains_fault_place_and_remedy(template: str, message: str) -> None:
+def test_a_syntax_error_contains_error_position_and_hint(template: str, message: str) -> None:
     assert fault(template) == f"Template syntax error in {message}"
 
 
@@ -253,5 +253,5 @@ def test_a_syntax_error_contains_fault_place_and_remedy(template: str, message: 
         *("{{{{raw}}}}{{{{x}}}}{{{{/raw}}}}", "{{{{#raw}}}}{{{{/raw}}}}", "{{{~port}~}}", "{{> indent content=as}}"),
     ],
 )
-def test_what_the_language_does_not_have_is_refused(template: str) -> None:
+def test_unsupported_syntax_is_rejected(template: str) -> None:
     assert fault(template).startswith("Template syntax error in line ")

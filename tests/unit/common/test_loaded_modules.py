@@ -49,7 +49,7 @@ read_server_settings(["-k", "-a", "127.0.0.1:0"])
     assert not modules & (COMMON | SERVER)
 
 
-def test_an_agent_loads_only_what_its_hello_needs() -> None:
+def test_an_agent_loads_only_the_modules_of_its_hello() -> None:
     script = """
 from ankaios.agent.settings import read_agent_settings
 import ankaios.agent.__main__, ankaios.agent.agent

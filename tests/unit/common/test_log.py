@@ -18,7 +18,7 @@ OFF = logging.CRITICAL + 1
 
 
 @pytest.fixture(autouse=True)
-def untouched_root() -> Iterator[None]:
+def restored_root_logger() -> Iterator[None]:
     handlers, level = logging.root.handlers[:], logging.root.level
     yield
     logging.root.handlers[:] = handlers
@@ -58,7 +58,7 @@ def test_directives_choose_the_level_of_a_module(spec: str, module: str, level: 
 
 
 @pytest.mark.parametrize("spec", ["info,a=b", "info,a=b=c", "info/[", "info/a/b"])
-def test_what_is_not_understood_is_reported_and_the_rest_holds(spec: str) -> None:
+def test_an_invalid_directive_is_reported_and_the_others_are_used(spec: str) -> None:
     directives, faults = parse_directives(spec)
     assert len(faults) == 1
     assert directives.level_of("x") in (logging.INFO, logging.ERROR)
@@ -116,20 +116,20 @@ def test_setup_filters_by_module_and_counts_only_the_last_call() -> None:
 
 
 @pytest.mark.parametrize(("style", "coloured"), [("always", True), ("never", False), ("auto", False)])
-def test_style_decides_about_colours_when_there_is_no_terminal(style: str, coloured: bool) -> None:
+def test_the_style_selects_colours_without_a_terminal(style: str, coloured: bool) -> None:
     stream = io.StringIO()
     setup_logging({"RUST_LOG_STYLE": style}, stream)
     logging.getLogger("ankaios.server").info("x")
     assert ("\x1b" in stream.getvalue()) == coloured
 
 
-def test_bad_directives_are_reported_as_warning() -> None:
+def test_invalid_directives_are_reported_as_warning() -> None:
     stream = io.StringIO()
     setup_logging({"RUST_LOG": "info,x=y"}, stream)
     assert stream.getvalue() == "warning: invalid logging spec 'x=y', ignoring it\n"
 
 
-def test_start_errors_carry_no_module() -> None:
+def test_start_errors_contain_no_module() -> None:
     stream = io.StringIO()
     setup_logging({}, stream)
     log_startup_error(StartupFailed("server error", "why"))
@@ -153,7 +153,7 @@ def test_each_line_for_the_journal_has_a_priority(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stream", ["", "{device}:1{inode}", "nonsense"])
-def test_where_stderr_is_not_the_journal_lines_carry_no_marks(tmp_path: Path, stream: str) -> None:
+def test_lines_have_no_priority_if_stderr_is_not_the_journal(tmp_path: Path, stream: str) -> None:
     assert logged(tmp_path / "log", stream) == ["[WARN  ank_server] one", "    two", "[INFO  ank_server] three"]
 
 

@@ -107,7 +107,7 @@ def test_sections_may_be_missing_or_blank_and_unknown_keys_are_ignored(text: str
         ("apiVersion: v1\nconfigs: {a: {b: [true]}}", "'/configs/a/b/0': true is not of types"),
     ],
 )
-def test_what_the_schema_forbids_is_listed_by_place(text: str, expected: str) -> None:
+def test_violations_of_the_schema_are_listed_by_position(text: str, expected: str) -> None:
     text = refusal(text)
     assert text.startswith("Manifest schema validation failed:\n")
     assert expected in text
@@ -119,7 +119,7 @@ def test_all_violations_are_listed_one_per_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "place"),
+    ("workload", "position"),
     [
         ({"agent": "a b"}, "/agent"),
         ({"agent": "{{ x }}"}, "/agent"),
@@ -149,8 +149,8 @@ def test_all_violations_are_listed_one_per_line() -> None:
         ({"resources": [{"name": "x", "quantity": 0}]}, "/resources/0/quantity"),
     ],
 )
-def test_wrong_parts_of_a_workload_are_found_where_they_are(workload: dict[str, Any], place: str) -> None:
-    assert any(fault.startswith(f"/workloads/w{place}: ") for fault in faults(**workload)), faults(**workload)
+def test_wrong_parts_of_a_workload_are_found_where_they_are(workload: dict[str, Any], position: str) -> None:
+    assert any(fault.startswith(f"/workloads/w{position}: ") for fault in faults(**workload)), faults(**workload)
 
 
 @pytest.mark.parametrize("agent", ["", "n-1_A", "{{a.b}}", "x{{a}}y{{b-c.d_e}}"])
@@ -158,7 +158,7 @@ def test_agents_may_be_empty_or_contain_templates(agent: str) -> None:
     assert faults(agent=agent) == []
 
 
-def test_keys_at_any_depth_must_be_fit_for_paths() -> None:
+def test_keys_at_any_depth_must_be_valid_in_paths() -> None:
     with pytest.raises(
         Rejected, match=re.escape("Invalid mapping key 'a.b': Expected to have characters in [a-zA-Z0-9_-].")
     ):
@@ -174,7 +174,7 @@ def test_numbers_are_no_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: [", "a: 1\na: 2", "a: 1\n---\nb: 2", "\x00", "a: *b", "[" * 1000])
-def test_what_is_no_yaml_is_refused(text: str) -> None:
+def test_text_that_is_no_yaml_is_rejected(text: str) -> None:
     assert refusal(text).startswith("Invalid manifest data provided: ")
 
 
@@ -195,7 +195,7 @@ def test_agents_are_required_overwritten_or_left_to_the_server() -> None:
     assert change_of([placed]).desired_state["workloads"]["w"]["agent"] == ""
 
 
-def test_several_manifests_are_merged_unless_they_name_the_same_thing() -> None:
+def test_several_manifests_are_merged_unless_they_contain_the_same_name() -> None:
     first, second = loaded(configs={"a": "1"}), loaded(workloads={"a": WORKLOAD})
     assert change_of([second, first]).masks == ("desiredState.configs.a", "desiredState.workloads.a")
     with pytest.raises(Rejected, match="Multiple workloads with the same name 'a' found!"):
@@ -224,16 +224,16 @@ def test_tags_of_deprecated_manifests_become_a_map() -> None:
         ("{1: {}}", "The provided path does not exist!"),
     ],
 )
-def test_deprecated_manifests_are_checked_by_hand(workloads: str, expected: str) -> None:
+def test_invalid_workloads_of_deprecated_manifests_are_rejected(workloads: str, expected: str) -> None:
     assert expected in refusal(f"apiVersion: v0.1\nworkloads: {workloads}")
 
 
-def test_values_of_deprecated_manifests_that_fit_no_message_are_refused_with_their_place() -> None:
+def test_values_of_deprecated_manifests_that_fit_no_message_are_rejected_with_their_position() -> None:
     manifest = load_manifest("apiVersion: v0.1\nworkloads: {w: {agent: n, files: [{mountPoint: 5}]}}", "test")
     with pytest.raises(Rejected) as caught:
         COMPLETE_STATE.from_form({"desiredState": change_of([manifest]).desired_state})
-    place = "desiredState.workloads.w.files[0].mountPoint"
-    assert str(caught.value) == f"{place}: invalid type: integer `5`, expected a string"
+    position = "desiredState.workloads.w.files[0].mountPoint"
+    assert str(caught.value) == f"{position}: invalid type: integer `5`, expected a string"
 
 
 KEYS = st.sampled_from(
@@ -286,7 +286,7 @@ def test_any_text_is_accepted_or_rejected_with_a_reason(value: dict[str, Any], v
 
 @examples(100)
 @given(st.text(max_size=60) | st.binary(max_size=60))
-def test_no_text_breaks_the_loader(text: str | bytes) -> None:
+def test_any_text_is_loaded_or_rejected(text: str | bytes) -> None:
     try:
         load_manifest(text, "test")
     except Rejected as fault:
@@ -314,7 +314,7 @@ def test_a_broker_may_name_its_device_by_the_placeholder() -> None:
 
 
 @pytest.mark.parametrize("tag", ["{key: [], value: b}", "{key: a, value: {}}", "{key: a}", "a"])
-def test_a_deprecated_tag_that_is_no_pair_of_texts_is_refused(tag: str) -> None:
+def test_a_deprecated_tag_that_is_no_pair_of_texts_is_rejected(tag: str) -> None:
     text = f"apiVersion: v0.1\nworkloads: {{w: {{runtime: r, runtimeConfig: c, tags: [{tag}]}}}}"
     with pytest.raises(Rejected, match="Invalid tags of workload 'w'"):
         load_manifest(text, "it")

@@ -60,7 +60,7 @@ async def test_a_scraper_that_accepts_open_metrics_gets_it() -> None:
     ("request_line", "status"),
     [("GET /", "404"), ("POST /metrics", "405"), ("HEAD /metrics", "200"), ("nonsense", "405")],
 )
-async def test_other_requests_are_refused(request_line: str, status: str) -> None:
+async def test_other_requests_are_rejected(request_line: str, status: str) -> None:
     text = await answer_to(f"{request_line} HTTP/1.1\r\n\r\n".encode())
     assert text.startswith(f"HTTP/1.1 {status} ")
     assert "ankaios_updates" not in text
@@ -81,7 +81,7 @@ async def test_an_address_in_use_is_a_failed_start() -> None:
         first.close()
 
 
-def test_nothing_is_loaded_for_metrics_until_they_are_served() -> None:
+def test_modules_for_metrics_are_not_loaded_until_they_are_served() -> None:
     modules = "ankaios.server.program, ankaios.server.durable_serving, ankaios.agent.agent"
     script = f"import sys, {modules}; print('prometheus_client' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "False\n"

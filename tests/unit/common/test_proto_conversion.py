@@ -106,7 +106,7 @@ def test_a_sent_state_has_explicit_empty_additional_information() -> None:
         ),
     ],
 )
-def test_a_state_that_lacks_a_part_or_is_unknown_is_refused(state: base.WorkloadState) -> None:
+def test_a_state_that_lacks_a_part_or_is_unknown_is_rejected(state: base.WorkloadState) -> None:
     with pytest.raises(Rejected):
         workload_state_from_pb(state)
 
@@ -118,14 +118,14 @@ def test_a_deleted_workload_is_unchanged_by_the_message_to_an_agent() -> None:
 
 
 @pytest.mark.parametrize("missing", ["agent", "runtime", "runtimeConfig"])
-def test_a_workload_without_a_required_field_is_refused_by_name(missing: str) -> None:
+def test_a_workload_without_a_required_field_is_rejected_by_name(missing: str) -> None:
     message = added_workload_to_pb(FULL).workload
     message.ClearField(missing)
     with pytest.raises(Rejected, match=f"'web' lacks '{missing}'"):
         workload_from_pb(NAME, message)
 
 
-def test_names_content_oneofs_and_numbers_must_be_there_and_known() -> None:
+def test_names_content_oneofs_and_numbers_must_be_set_and_known() -> None:
     with pytest.raises(Rejected, match="instance name or content"):
         added_workload_from_pb(grpc.AddedWorkload())
     with pytest.raises(Rejected, match="lacks its instance name"):

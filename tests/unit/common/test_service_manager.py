@@ -39,7 +39,7 @@ def test_without_systemd_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("message", [READY, ALIVE])
-def test_a_systemd_that_does_not_read_delays_the_process_only_for_a_moment(
+def test_a_systemd_that_does_not_read_delays_the_process_only_briefly(
     systemd: socket.socket, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
     monkeypatch.setattr(service_manager, "_TIMEOUT", 0.05)
@@ -50,7 +50,7 @@ def test_a_systemd_that_does_not_read_delays_the_process_only_for_a_moment(
     assert notify(message)
 
 
-def test_a_vanished_socket_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_socket_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     assert not notify(READY)
 

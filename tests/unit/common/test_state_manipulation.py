@@ -58,14 +58,14 @@ def test_get_follows_maps_and_nothing_else() -> None:
     assert get_value(form, ("a", "b", "x")) is MISSING
 
 
-def test_set_puts_a_value_in_the_place_of_another() -> None:
+def test_set_replaces_a_value() -> None:
     """[utest->swdd~common-state-manipulation-set~1]"""
     form = {"a": {"b": "old"}, "c": {"d": "e"}}
     set_value(form, ("a", "b"), "new")
     assert form == {"a": {"b": "new"}, "c": {"d": "e"}}
 
 
-def test_set_makes_the_maps_that_are_missing_on_the_way() -> None:
+def test_set_creates_the_missing_maps_of_the_path() -> None:
     """[utest->swdd~common-state-manipulation-set-add-missing-objects~1]"""
     form: Form = {}
     set_value(form, ("a", "b", "c"), "x")
@@ -78,7 +78,7 @@ def test_set_rejects_a_path_through_a_value_that_is_no_map(in_the_way: Any) -> N
         set_value({"a": in_the_way}, ("a", "b"), "x")
 
 
-def test_remove_takes_a_value_away() -> None:
+def test_remove_deletes_a_value() -> None:
     """[utest->swdd~common-state-manipulation-remove~1]"""
     form = {"a": {"b": "x", "c": "y"}}
     remove_value(form, ("a", "b"))
@@ -102,7 +102,7 @@ def test_a_copy_shares_no_map_and_no_list_with_the_original() -> None:
     assert form == {"a": {"b": ["c", {"d": "e"}]}}
 
 
-def test_wildcards_stand_for_every_key_of_a_map() -> None:
+def test_wildcards_match_every_key_of_a_map() -> None:
     """[utest->swdd~common-state-manipulation-expand-wildcards~1]"""
     form = {"w": {"x": {"agent": "1"}, "y": {"agent": "2"}, "z": {}}, "v": "text"}
     assert expand_wildcards(form, ("w", "*", "agent")) == [("w", "x", "agent"), ("w", "y", "agent")]
@@ -130,7 +130,7 @@ def test_an_empty_map_is_picked_if_it_is_named_but_not_if_its_entries_are() -> N
     assert Selection.of([("w", "*")]).pick({"w": {}}) is MISSING
 
 
-def test_differences_are_the_topmost_new_vanished_and_changed_keys() -> None:
+def test_differences_are_the_topmost_added_removed_and_changed_keys() -> None:
     """[utest->swdd~common-state-manipulation-calculate-state-differences~1]
     [utest->swdd~server-calculates-state-differences~1]
     """
@@ -142,7 +142,7 @@ def test_differences_are_the_topmost_new_vanished_and_changed_keys() -> None:
     assert sorted(found.updated) == [("kind",), ("map", "leaf")]
 
 
-def test_a_list_is_a_leaf_that_is_added_when_it_fills_and_removed_when_it_empties() -> None:
+def test_a_list_is_added_with_its_first_entry_and_removed_with_its_last() -> None:
     """[utest->swdd~common-state-manipulation-calculate-state-differences~1]"""
     assert differences({"l": []}, {"l": ["x"]}) == {"l": Added(["x"])}
     assert differences({"l": ["x"]}, {"l": []}) == {"l": Removed(["x"])}
@@ -163,7 +163,7 @@ def _patched(old: Form, found: Differences) -> Form:
 
 
 def _without_empty_lists(form: Any) -> Any:
-    """A list that empties is reported like one that vanishes, so the law holds up to that."""
+    """A list that becomes empty is reported like a removed one, so such lists are equal here."""
     if isinstance(form, dict):
         return {key: _without_empty_lists(value) for key, value in form.items() if value != []}
     return form
@@ -189,7 +189,7 @@ def test_differences_in_the_other_direction_swap_added_and_removed(old: Form, ne
 
 
 @given(maps, paths, forms)
-def test_what_was_set_is_got_and_what_was_removed_is_not(form: Form, path: Path, value: Any) -> None:
+def test_get_returns_a_value_after_set_and_none_after_remove(form: Form, path: Path, value: Any) -> None:
     try:
         set_value(form, path, value)
     except FieldNotFound:
@@ -209,7 +209,7 @@ def test_picking_equals_getting_every_expanded_path(form: Form, wanted: list[Pat
     assert selected == (picked or MISSING)
 
 
-def test_every_kind_of_change_is_noted_by_its_kind() -> None:
+def test_every_change_is_recorded_with_its_kind() -> None:
     changes: list[Change] = [Added(1), Updated(2), Removed(3)]
     found: Differences = {str(number): change for number, change in enumerate(changes)}
     altered = all_paths(found)

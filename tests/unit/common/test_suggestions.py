@@ -1,4 +1,4 @@
-"""Similar names."""
+"""Suggestions of similar names."""
 
 from ankaios.common.suggestions import did_you_mean, nearest
 

@@ -71,7 +71,7 @@ def test_a_failure_after_a_long_time_counts_as_the_first() -> None:
     assert [failures_in_a_row(3, lasted) for lasted in (0.0, 60.0, 61.0)] == [4, 4, 1]
 
 
-async def test_work_with_an_end_is_not_done_twice(caplog: pytest.LogCaptureFixture) -> None:
+async def test_work_that_ends_is_not_started_again(caplog: pytest.LogCaptureFixture) -> None:
     work, reported = Fails(1), list[str]()
     await run_once("a task", work, reported.append)
     assert work.runs == 1

@@ -1,4 +1,4 @@
-"""Which paths another user of the machine could replace."""
+"""Paths that another user of the machine could replace."""
 
 import os
 import stat
@@ -32,7 +32,7 @@ def a_part(mode: int, uid: int = 0, gid: int = 0) -> os.stat_result:
         (stat.S_IFDIR | 0o775, 1000, "has mode 0775, so the group with id 50 could replace"),
     ],
 )
-def test_only_root_and_the_own_user_may_change_what_a_folder_holds(mode: int, owner: int, why: str | None) -> None:
+def test_only_root_and_the_own_user_may_change_the_content_of_a_folder(mode: int, owner: int, why: str | None) -> None:
     fault = part_fault("/a/b", a_part(mode, owner, 50), uid=1000)
     assert (fault is None) == (why is None)
     if fault and why:
@@ -44,7 +44,7 @@ def test_only_root_and_the_own_user_may_change_what_a_folder_holds(mode: int, ow
     ("group", "members", "is_private"),
     [("me", [], True), ("me", ["me"], True), ("me", ["me", "eve"], False), ("staff", [], False), (None, [], False)],
 )
-def test_a_group_that_only_the_owner_is_in_may_write(
+def test_a_group_whose_only_member_is_the_owner_may_write(
     group: str | None, members: list[str], is_private: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(gid: int) -> SimpleNamespace:
@@ -86,7 +86,7 @@ def test_the_target_of_a_link_is_checked_as_well(tmp_path: Path) -> None:
         assert fault.path == str(tmp_path / "open")
 
 
-def test_links_in_a_circle_are_rejected(tmp_path: Path) -> None:
+def test_links_with_a_cycle_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     fault = untrusted_part(tmp_path / "one")
@@ -96,7 +96,7 @@ def test_links_in_a_circle_are_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of other users")
 @pytest.mark.parametrize("kind", ["folder", "link"])
-def test_what_another_user_made_in_an_open_folder_is_not_trusted(tmp_path: Path, kind: str) -> None:
+def test_files_of_another_user_in_a_writable_folder_are_not_trusted(tmp_path: Path, kind: str) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp").chmod(0o1777)
     theirs = tmp_path / "tmp/ankaios"

@@ -17,7 +17,7 @@ def test_versions_of_the_same_major_number_work_together(good: str) -> None:
     ["", "1", "1.0", "v1.0.0", "1.0.0.0", "0.9.0", "2.0.0", "01.0.0", "1.0.0-", "1.0.0-01", "1.0.0+", " 1.0.0",
      "1.0.0\n", "1.x.0"],
 )  # fmt: skip
-def test_other_and_unreadable_versions_are_refused_with_what_is_supported(bad: str) -> None:
+def test_other_and_unreadable_versions_are_rejected_with_the_supported_version(bad: str) -> None:
     """[utest->swdd~common-version-checking~1]"""
     with pytest.raises(Rejected) as caught:
         check_version_compatibility(bad)

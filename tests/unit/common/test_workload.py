@@ -37,7 +37,7 @@ def test_the_id_is_the_hash_of_the_runtime_config(config: str, expected: str) ->
     assert str(InstanceName.of("web", "n1", config)) == f"web.{expected}.n1"
 
 
-def test_nothing_but_the_runtime_config_makes_the_id() -> None:
+def test_the_id_depends_only_on_the_runtime_config() -> None:
     assert InstanceName.of("web", "n1", "x").id == InstanceName.of("db", "n2", "x").id
 
 

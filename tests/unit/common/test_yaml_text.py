@@ -1,4 +1,4 @@
-"""YAML in the dialect of Ankaios: 1.2 scalars, hostile input refused, output style byte for byte."""
+"""YAML as Ankaios uses it: 1.2 scalars, rejected hostile input, and the exact output style."""
 
 import pytest
 
@@ -26,15 +26,15 @@ def test_merge_keys_are_not_expanded() -> None:
         pytest.param("x" * (MAX_YAML_BYTES + 1), "more than the limit", id="too long"),
     ],
 )
-def test_bad_text_is_refused_with_the_reason(text: str | bytes, why: str) -> None:
+def test_invalid_text_is_rejected_with_the_reason(text: str | bytes, why: str) -> None:
     with pytest.raises(Rejected, match=r"cannot read manifest 'm\.yaml': ") as refusal:
         load_yaml(text, "manifest 'm.yaml'")
     assert why in str(refusal.value)
 
 
 @pytest.mark.parametrize("piece", ["{a: ", "c: [[", '{"}]": ', "{'}': ", "[a'b, ", "[ # ]\n"])
-def test_the_parser_does_not_see_deep_nesting(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would need time for the square of the depth. Closing brackets in texts and comments hide nothing."""
+def test_deep_nesting_is_rejected_before_parsing(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser would need quadratic time. Closing brackets in texts and comments do not count."""
     import ryaml
 
     monkeypatch.setattr(ryaml, "loads", lambda _: pytest.fail("the parser was called"))
@@ -42,7 +42,7 @@ def test_the_parser_does_not_see_deep_nesting(piece: str, monkeypatch: pytest.Mo
         load_yaml("c: " + piece * 100_000, "it")
 
 
-def test_many_brackets_beside_each_other_are_no_deep_nesting() -> None:
+def test_many_adjacent_brackets_are_no_deep_nesting() -> None:
     assert load_yaml("{" + ", ".join(f"w{number}: [a]" for number in range(5000)) + "}", "it")["w4999"] == ["a"]
 
 

@@ -1,4 +1,4 @@
-"""Pages get a snapshot, then what changes; one that does not read gets a snapshot instead of what it missed."""
+"""Pages get a snapshot, then changes; a page that does not read gets a snapshot instead of missed changes."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ def a_hub() -> BrowserHub:
     return BrowserHub(lambda: b"snapshot")
 
 
-async def test_changes_of_one_moment_leave_together() -> None:
+async def test_changes_of_one_interval_are_sent_together() -> None:
     hub = a_hub()
     events = hub.events()
     assert await anext(events) == b"snapshot"
@@ -26,7 +26,7 @@ async def test_changes_of_one_moment_leave_together() -> None:
     assert not hub.has_pages
 
 
-async def test_without_pages_nothing_is_kept() -> None:
+async def test_without_pages_no_changes_are_stored() -> None:
     hub = a_hub()
     hub.patch({"workloads": {"web": 1}}, [])
     hub.send("usage", {})
@@ -45,7 +45,7 @@ async def test_a_page_that_does_not_read_gets_a_snapshot() -> None:
     await events.aclose()  # type: ignore[attr-defined]
 
 
-async def test_everything_may_have_changed() -> None:
+async def test_a_resync_is_sent_as_a_snapshot() -> None:
     hub = a_hub()
     events = hub.events()
     await anext(events)

@@ -13,15 +13,15 @@ from ankaios.common.pb.grpc_api_pb2 import UpdateWorkloadState
 from ankaios.common.proto_conversion import workload_state_to_pb
 from ankaios.dashboard.change_log import MAX_CHANGES, MAX_TIMELINE, ChangeLog
 from ankaios.dashboard.cluster_form import ClusterForm
-from tests.unit.server.story import Story, a_form, a_state, web
+from tests.unit.server.scenario import Scenario, a_form, a_state, web
 
 
 class Follower:
     """A real server core and a form that follows its events."""
 
     def __init__(self) -> None:
-        self.story = Story()
-        effects = self.story.ask("all", completeStateRequest=base.CompleteStateRequest(subscribeForEvents=True))
+        self.scenario = Scenario()
+        effects = self.scenario.ask("all", completeStateRequest=base.CompleteStateRequest(subscribeForEvents=True))
         self.form = ClusterForm(self._states(effects)[0].completeState)
         self.log = ChangeLog()
         self.changes: list[dict[str, Any]] = []
@@ -40,12 +40,12 @@ class Follower:
 
     def matches(self) -> None:
         """Compared as entries: a form may keep empty maps."""
-        response = self.story.ask("now", completeStateRequest=base.CompleteStateRequest())
+        response = self.scenario.ask("now", completeStateRequest=base.CompleteStateRequest())
         assert self.form.snapshot() == ClusterForm(self._states(response)[0].completeState).snapshot()
 
     def states(self, *states: Any) -> None:
         update = UpdateWorkloadState(workloadStates=[workload_state_to_pb(*state) for state in states])
-        self.take(self.story.from_agent("n1", updateWorkloadState=update))
+        self.take(self.scenario.from_agent("n1", updateWorkloadState=update))
 
 
 @pytest.fixture
@@ -55,27 +55,27 @@ def follower() -> Follower:
 
 def test_the_form_follows_every_event(follower: Follower) -> None:
     follower.take(
-        follower.story.update(a_state({"web": a_form(), "db": a_form(dependencies={"web": "ADD_COND_RUNNING"})}))
+        follower.scenario.update(a_state({"web": a_form(), "db": a_form(dependencies={"web": "ADD_COND_RUNNING"})}))
     )
     follower.matches()
-    follower.take(follower.story.hello("n1", {"kind": "edge"}))
+    follower.take(follower.scenario.hello("n1", {"kind": "edge"}))
     follower.matches()
     follower.states((web(), RUNNING_OK))
     follower.matches()
     follower.states((web(), exited(3)))
     follower.matches()
-    follower.take(follower.story.update(a_state({"web": a_form(config="image: other")}), "desiredState.workloads"))
+    follower.take(follower.scenario.update(a_state({"web": a_form(config="image: other")}), "desiredState.workloads"))
     follower.matches()
-    follower.take(follower.story.gone("n1"))
+    follower.take(follower.scenario.gone("n1"))
     follower.matches()
 
 
 def test_changes_are_described(follower: Follower) -> None:
-    follower.take(follower.story.update(a_state({"web": a_form()})))
-    follower.take(follower.story.hello("n1"))
+    follower.take(follower.scenario.update(a_state({"web": a_form()})))
+    follower.take(follower.scenario.hello("n1"))
     follower.states((web(), RUNNING_OK))
     follower.states((web(), exited(3)))
-    follower.take(follower.story.gone("n1"))
+    follower.take(follower.scenario.gone("n1"))
     texts = [(one["kind"], one["name"], one["text"]) for one in follower.changes]
     assert texts == [
         ("workload", "web", "Pending(Initial)"),
@@ -94,8 +94,8 @@ def test_changes_are_described(follower: Follower) -> None:
     assert [one["bad"] for one in follower.changes if one["text"].endswith("Failed(ExecFailed)")] == [True]
 
 
-def test_a_workload_without_instance_and_state_is_gone(follower: Follower) -> None:
-    follower.take(follower.story.update(a_state({"web": a_form()})))
+def test_a_workload_without_instance_and_state_is_removed(follower: Follower) -> None:
+    follower.take(follower.scenario.update(a_state({"web": a_form()})))
     entry = follower.form.workload("web")
     assert entry is not None
     assert entry["instances"][0]["state"] == "Pending"
@@ -105,8 +105,8 @@ def test_a_workload_without_instance_and_state_is_gone(follower: Follower) -> No
 
 
 def test_health_has_a_status_in_small_letters(follower: Follower) -> None:
-    follower.take(follower.story.update(a_state({"web": a_form()})))
-    follower.take(follower.story.hello("n1"))
+    follower.take(follower.scenario.update(a_state({"web": a_form()})))
+    follower.take(follower.scenario.hello("n1"))
     follower.states((web(), replace(RUNNING_OK, health=HealthState(UNHEALTHY, "no answer"))))
     entry = follower.form.workload("web")
     assert entry is not None
@@ -114,8 +114,8 @@ def test_health_has_a_status_in_small_letters(follower: Follower) -> None:
 
 
 def test_a_change_of_the_health_is_a_change_with_its_reason(follower: Follower) -> None:
-    follower.take(follower.story.update(a_state({"web": a_form()})))
-    follower.take(follower.story.hello("n1"))
+    follower.take(follower.scenario.update(a_state({"web": a_form()})))
+    follower.take(follower.scenario.hello("n1"))
     for health in (HealthState(HEALTHY), HealthState(UNHEALTHY, "no answer"), HealthState(UNHEALTHY, "still none")):
         follower.states((web(), replace(RUNNING_OK, health=health)))
     last = follower.changes[-1]
@@ -141,7 +141,9 @@ def test_a_device_that_goes_offline_and_returns_is_a_change() -> None:
 
 def test_definitions_are_as_written_and_as_rendered(follower: Follower) -> None:
     follower.take(
-        follower.story.update(a_state({"web": a_form(config="{{x}}", configs={"x": "key"})}, configs={"key": "value"}))
+        follower.scenario.update(
+            a_state({"web": a_form(config="{{x}}", configs={"x": "key"})}, configs={"key": "value"})
+        )
     )
     written, rendered = follower.form.definition("web")
     assert written is not None and rendered is not None
@@ -149,7 +151,7 @@ def test_definitions_are_as_written_and_as_rendered(follower: Follower) -> None:
     assert rendered["runtimeConfig"] == "value"
 
 
-def test_a_removed_map_concerns_all_its_entries() -> None:
+def test_a_removed_map_removes_all_its_entries() -> None:
     state = COMPLETE_STATE.from_form({"agents": {"n1": {}, "n2": {}}})
     form = ClusterForm(state)
     event = base.CompleteStateResponse(alteredFields=base.AlteredFields(removedFields=["agents"]))

@@ -1,4 +1,4 @@
-"""Which requests the dashboard answers."""
+"""The requests that the dashboard answers."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_addresses_and_own_names_are_answered(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example:8080", "127.0.0.1.evil.example", "127.0.0.1:9090", "", "localhost.evil:8080", "[::1"]
 )
-def test_other_names_are_refused(host: str) -> None:
+def test_other_names_are_rejected(host: str) -> None:
     assert host_fault(host, RULES) is not None
 
 
@@ -41,7 +41,7 @@ def test_other_names_are_refused(host: str) -> None:
         ({"sec-fetch-site": "same-origin"}, False),
     ],
 )
-def test_requests_of_other_sites_are_refused(headers: dict[str, str], refused: bool) -> None:
+def test_requests_of_other_sites_are_rejected(headers: dict[str, str], refused: bool) -> None:
     assert (origin_fault(headers) is not None) is refused
 
 

@@ -1,4 +1,4 @@
-"""What the state machines with a server and several agents share: the agents, their messages, connections and devices.
+"""Common parts of the state machines with a server and several agents: agents, messages, connections and devices.
 
 Agents use the real device manager. A subclass has the server and decides what else happens.
 """
@@ -19,7 +19,7 @@ names = st.sampled_from(NAMES)
 
 @contextmanager
 def simulated_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Foreign plugins and the disk."""
+    """Plugins of other programs and the disk."""
     with monkeypatch.context() as patched:
         patched.setattr("ankaios.devices.device_manager.ForeignDevices", FakeForeign)
         patched.setattr("ankaios.devices.workload_claims.asyncio.to_thread", slow_disk)

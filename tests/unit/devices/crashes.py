@@ -1,4 +1,4 @@
-"""A process that dies while it writes a file."""
+"""A process that is killed while it writes a file."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ class Crash(BaseException):
 
 @contextmanager
 def crash_at(step: str) -> Iterator[None]:
-    """The work of the block ends at this step. A write is half done."""
+    """The block ends at this step. Half of the data is written."""
     write = os.write
 
     def crash(place: int | Path, *_values: object) -> None:

@@ -16,7 +16,7 @@ LOCAL, SHARED = "cam-fbcb99", "cam-8120fe"
 
 
 def a_node(capacity: int = 1, grace: float = 0, shared: bool = False) -> NodeDevices:
-    """Node-a sees one camera `foo0`."""
+    """Node `node-a` sees one camera `foo0`."""
     node = NodeDevices("node-a")
     node.session_began()
     node.configure({"cam": Configuration("cam", "fake", capacity=capacity, offline_grace=grace)})

@@ -1,4 +1,4 @@
-"""A node whose devices a kubelet allocates, where each step happens only when the test asks for it.
+"""A node whose devices a kubelet allocates, where each step happens only when the test requests it.
 
 The agent is the real device manager with its plugins, claims of pods and reconciler. The kubelet does what a real one
 does, in the same order: it takes ids from lists that may be old, calls `GetPreferredAllocation` and `Allocate` for each
@@ -42,7 +42,7 @@ class NotAdmitted(Exception):
 
 
 class KubeletNode(Node):
-    """Its pods are the containers; a pod that is refused is not wanted any more."""
+    """Its pods are the containers; a rejected pod is not started again."""
 
     process: "KubeletProcess"
 
@@ -99,7 +99,7 @@ class KubeletNode(Node):
 
 
 class KubeletProcess(Process):
-    """One life of an agent beside a kubelet."""
+    """One process of an agent on a node with a kubelet."""
 
     _node: KubeletNode
 
@@ -126,7 +126,7 @@ class KubeletProcess(Process):
         )
         self.pod_reconciler._listed = self._listed  # type: ignore[method-assign]
         for configuration in self._node.devices if self.manager.node.configurations else ():
-            self.look(configuration)
+            self.discover(configuration)
 
     def services(self) -> dict[str, DevicePluginService]:
         assert self.manager._kubelet is not None
@@ -139,7 +139,7 @@ class KubeletProcess(Process):
         return task
 
     def start_review(self) -> None:
-        """The rounds of a reconciler follow each other."""
+        """Rounds of the reconciler run one after the other."""
         if self._review is None or self._review.done():
             self._review = self.call(lambda: self.pod_reconciler.review(self._node.loop.now))
 
@@ -166,7 +166,7 @@ class SimulatedKubelet:
         self._requested: dict[str, set[str]] = {}  # by resource: ids of calls without an answer
         self._admissions: dict[str, asyncio.Task[None]] = {}
 
-    # --- life ---
+    # --- restarts ---
 
     def restart(self) -> None:
         """Pods continue to run; calls end without an answer."""
@@ -271,7 +271,7 @@ class SimulatedKubelet:
             requested.update(ids)
             try:
                 response = await self._call(service, ids)
-                await pause(self.paused)  # the answer is on its way
+                await pause(self.paused)  # the answer is not delivered yet
             finally:
                 requested.difference_update(ids)
             self.memory[key] = ids, response
@@ -308,7 +308,7 @@ class SimulatedKubelet:
 
 
 async def slow_disk(function: Callable[..., Any], *values: Any) -> Any:
-    """In place of a thread, for both kinds of agents."""
+    """Replaces a thread, for both kinds of agents."""
     if hasattr(function, "__self__"):
         return await simulated_nodes.slow_disk(function, *values)
     process = PROCESSES[values[0].parent.parent]

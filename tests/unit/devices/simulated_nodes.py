@@ -1,6 +1,6 @@
-"""Agents with the real device manager, where each step happens only when the test asks for it.
+"""Agents with the real device manager, where each step happens only when the test requests it.
 
-The clock stands still, messages wait in queues, and the disk answers when the test lets it. A process that is killed
+The clock does not advance, messages wait in queues, and the disk answers when the test permits it. A killed process
 does nothing more: no message to the server, nothing on disk. Only sockets, files and time are replaced by fakes.
 """
 
@@ -24,7 +24,7 @@ from ankaios.devices.reconciler import Reconciler
 
 
 class StandingClock(asyncio.SelectorEventLoop):
-    """Time passes when the test says so."""
+    """Time passes only when the test advances it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class StandingClock(asyncio.SelectorEventLoop):
         return self.now
 
     def do(self, function: Callable[..., object], *values: object) -> None:
-        """This, and all that follows of itself."""
+        """Call the function, and run everything that follows without further events."""
 
         async def run() -> None:
             function(*values)
@@ -48,7 +48,7 @@ class StandingClock(asyncio.SelectorEventLoop):
 
 
 class FakeForeign:
-    """No foreign plugins."""
+    """No plugins of other programs."""
 
     def __init__(self, folder: Path, changed: Callable[[str, bool], None], listener: object) -> None: ...
 
@@ -74,7 +74,7 @@ class FakeForeign:
 
 
 class FakeDisk:
-    """What outlives a process. Of one that is dead nothing is written any more."""
+    """Files that remain after the end of a process. A killed process writes nothing any more."""
 
     def __init__(self, records: dict[str, ClaimRecord], process: "Process") -> None:
         self._records = records
@@ -96,7 +96,7 @@ class FakeDisk:
 
 
 async def slow_disk(function: Callable[..., Any], *values: Any) -> Any:
-    """In place of a thread: before and after what it does, anything may happen; and the disk may fail."""
+    """Replaces a thread: any event may happen before and after its function, and the disk may fail."""
     process: Process = function.__self__._store.process  # type: ignore[attr-defined]
     await process.pause()
     if process.disk_fails:
@@ -107,7 +107,7 @@ async def slow_disk(function: Callable[..., Any], *values: Any) -> Any:
 
 
 async def pause(paused: list[asyncio.Future[None]]) -> None:
-    """Anything may happen before the test lets this continue."""
+    """Any event may happen before the test resumes this."""
     go_on = asyncio.get_running_loop().create_future()
     paused.append(go_on)
     try:
@@ -117,7 +117,7 @@ async def pause(paused: list[asyncio.Future[None]]) -> None:
 
 
 class Node:
-    """One machine: its disk and its containers stay, whatever happens to the agent."""
+    """One machine: its disk and its containers stay after the end of the agent."""
 
     def __init__(self, name: str, loop: StandingClock, shared: Sequence[str], local: Sequence[str]) -> None:
         self.name = name
@@ -147,7 +147,7 @@ class Node:
         self.loop.do(self.process.manager.connected)
 
     def cut(self) -> None:
-        """Whatever was on its way is lost."""
+        """Messages that were not delivered are lost."""
         if self.connected:
             self.connected = False
             self.outbox.clear()
@@ -158,13 +158,13 @@ class Node:
         message = self.inbox.popleft()
         kind = message.deviceUpdate if message.HasField("deviceUpdate") else message.slotResponse
         self.loop.do(self.process.manager.handle, kind)
-        if message.deviceUpdate.complete:  # now handlers are asked
+        if message.deviceUpdate.complete:  # now discovery starts
             for configuration in self.devices:
-                self.loop.do(self.process.look, configuration)
+                self.loop.do(self.process.discover, configuration)
 
     def show(self, configuration: str, devices: Iterable[str]) -> None:
         self.visible[configuration] = list(devices)
-        self.loop.do(self.process.look, configuration)
+        self.loop.do(self.process.discover, configuration)
 
     def want(self, owner: str, configuration: str, quantity: int) -> None:
         if owner not in self.wanted and owner not in self.process.workloads:
@@ -177,7 +177,7 @@ class Node:
 
     @property
     def paused(self) -> list[asyncio.Future[None]]:
-        """What waits until the test lets it continue."""
+        """Calls that wait until the test resumes them."""
         return self.process.paused
 
     def go_on(self, number: int) -> None:
@@ -194,7 +194,7 @@ class Node:
         return {slot: owner for owner, slots in self.containers.items() for slot in slots}
 
     def check_at_rest(self) -> None:
-        """The ledger and the disk have what is in use, no more and no less, and no workload waits in vain."""
+        """The ledger and the disk contain exactly the used slots, and no workload waits without a reason."""
         manager = self.process.manager
         assert {str(slot): it.owner for slot, it in manager.node.ledger.claims_on(self.name).items()} == self.users()
         assert set(self.disk) == set(self.containers)
@@ -206,11 +206,11 @@ class Node:
             assert manager._obstacle(owner, needs) == workload.waits, owner
 
     def close(self) -> None:
-        """Nothing is left."""
+        """No claims and records remain."""
 
 
 class Process:
-    """One life of an agent."""
+    """One process of an agent."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -238,7 +238,7 @@ class Process:
                 self.end(owner)
 
     def kill(self) -> None:
-        """Tasks are thrown away; what they do on their way out reaches nobody."""
+        """Tasks are discarded; effects of their cleanup are ignored."""
         self.alive = False
         tasks = [*self._tasks, *(workload.task for workload in self.workloads.values())]
         for task in tasks:
@@ -251,7 +251,7 @@ class Process:
         self.manager._changed(self.manager.node.expire(self._node.loop.now))
         self.manager._reporter.retry_failed()
 
-    def look(self, configuration: str) -> None:
+    def discover(self, configuration: str) -> None:
         shared, _ = self._node.devices[configuration]
         devices = tuple(map(DiscoveredDevice, self._node.visible[configuration]))
         now = asyncio.get_running_loop().time()
@@ -262,7 +262,7 @@ class Process:
 
     def end(self, owner: str) -> None:
         self.workloads[owner].stopping = True
-        self.workloads[owner].news.set()
+        self.workloads[owner].changed.set()
 
     def _send(self, message: grpc.ToServer) -> None:
         if self.alive and self._node.connected:
@@ -270,22 +270,22 @@ class Process:
 
     def _wake(self, owner: str) -> None:
         if owner in self.workloads:
-            self.workloads[owner].news.set()
+            self.workloads[owner].changed.set()
 
     def _restart(self, owner: str) -> None:
         if self.alive and owner in self.workloads:
             self.workloads[owner].restarting = True
-            self.workloads[owner].news.set()
+            self.workloads[owner].changed.set()
 
 
 class Workload:
-    """What the agent's task for a workload does: devices, then the container, then it waits for news."""
+    """The agent's task for a workload: it acquires devices, starts the container, and waits for changes."""
 
     def __init__(self, node: Node, process: Process, owner: str) -> None:
         self._node = node
         self._process = process
         self._owner = owner
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self.stopping = self.restarting = False
         self.waits: str | None = None
         self.task = node.loop.create_task(self._run())
@@ -295,14 +295,14 @@ class Workload:
         if owner in self._node.containers:
             await manager.adopt(owner, self._requests())
         while not self.stopping:
-            self.news.clear()
+            self.changed.clear()
             if self.restarting:
                 self.restarting = False
                 self._stop()
             if owner not in self._node.containers:
                 await self._start()
             if not (self.stopping or self.restarting):
-                await self.news.wait()
+                await self.changed.wait()
         self._stop()
         self._process.workloads.pop(owner, None)
 

@@ -86,21 +86,21 @@ def test_the_newest_record_comes_first(tmp_path: Path) -> None:
     assert [record.owner for record in store.load()] == list("abcdef")
 
 
-def test_that_a_slot_was_lost_is_kept(tmp_path: Path) -> None:
+def test_the_loss_of_a_slot_is_recorded(tmp_path: Path) -> None:
     lost = ClaimRecord("web.1.a", (), (), lost=True)
     write_checked(tmp_path / "record", lost)
     assert read_checked(tmp_path / "record", ClaimRecord) == lost
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_at_any_step_leaves_the_record_before_whole(tmp_path: Path, step: str) -> None:
+def test_a_crash_at_any_step_keeps_the_previous_record(tmp_path: Path, step: str) -> None:
     store, newer = a_store(tmp_path), ClaimRecord("web.1.a", (), (), lost=True)
     store.save(RECORD)
     with crash_at(step):
         store.save(newer)
     after = ClaimStore(tmp_path)
     assert list(after.load()) == [RECORD]
-    assert len(list((tmp_path / "claims").iterdir())) == 1  # what the crash left behind is gone
+    assert len(list((tmp_path / "claims").iterdir())) == 1  # the temporary file of the crash is removed
     after.save(newer)
     assert list(after.load()) == [newer]
 
@@ -187,7 +187,7 @@ def test_a_devices_file_with_the_same_content_is_not_written_again(tmp_path: Pat
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_at_any_step_leaves_the_devices_file_before_whole(tmp_path: Path, step: str) -> None:
+def test_a_crash_at_any_step_keeps_the_previous_devices_file(tmp_path: Path, step: str) -> None:
     store = a_store(tmp_path)
     write(store, A="1")
     (path,) = (tmp_path / "files").iterdir()
@@ -201,7 +201,7 @@ def test_a_crash_at_any_step_leaves_the_devices_file_before_whole(tmp_path: Path
     assert '"2"' in path.read_text()
 
 
-def test_a_devices_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
+def test_a_devices_file_that_cannot_be_written_leaves_no_temporary_file(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     write(store)
     (path,) = (tmp_path / "files").iterdir()

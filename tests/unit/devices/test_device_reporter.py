@@ -60,14 +60,14 @@ async def test_a_complete_report_contains_the_changes_but_does_not_replace_the_c
     assert made.woken == ["w"]
 
 
-async def test_a_foreign_resource_is_reported_when_its_plugin_changes(made: Reporter) -> None:
+async def test_a_resource_of_another_plugin_is_reported_when_the_plugin_changes(made: Reporter) -> None:
     made.reporter.plugin_changed(GPU, registered=False)
     await asyncio.sleep(0)
     assert [list(report.goneResources) for report in made.sent] == [[GPU]]
     assert made.woken == ["w"]
 
 
-async def test_a_plugin_that_registers_helps_claims_that_failed(made: Reporter) -> None:
+async def test_a_plugin_that_registers_retries_failed_claims(made: Reporter) -> None:
     made.pending.add("w", (ResourceNeed(None, GPU, 1),), "out of order", failed=True)
     made.reporter.plugin_changed(GPU, registered=False)
     await asyncio.sleep(0)

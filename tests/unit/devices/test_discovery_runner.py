@@ -105,25 +105,25 @@ async def test_every_list_of_every_handler_of_the_name_is_passed_on(made: list[a
     assert first.questions == [("details", {"user": b"x"})]
 
 
-async def test_a_handler_that_registers_later_is_asked_too(made: list[asyncio.Task[None]]) -> None:
+async def test_a_handler_that_registers_later_is_used(made: list[asyncio.Task[None]]) -> None:
     runner = await start(made)
     runner.registry.add(FakeHandler(devices(1)))
     await runner.settle()
     assert runner.node.seen == [("cam", "fake#0", 1)]
 
 
-async def test_a_broken_handler_keeps_its_devices_and_is_asked_again(
+async def test_a_failed_handler_keeps_its_devices_and_is_called_again(
     made: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ankaios.devices.discovery_runner.FIRST_PAUSE", 0)
-    handler = FakeHandler(devices(1), HandlerLost("away"), HandlerLost("away"), devices(2))
+    handler = FakeHandler(devices(1), HandlerLost("unreachable"), HandlerLost("unreachable"), devices(2))
     runner = await start(made, handler)
     await asyncio.sleep(0.01)
     assert [number for _, _, number in runner.node.seen] == [1, 2]
     assert len(handler.questions) == 3
 
 
-async def test_a_handler_that_ends_without_a_word_is_not_asked_in_a_loop(made: list[asyncio.Task[None]]) -> None:
+async def test_a_handler_that_ends_without_a_list_is_not_called_in_a_loop(made: list[asyncio.Task[None]]) -> None:
     class Silent(FakeHandler):
         async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
             self.questions.append((details, properties))
@@ -134,7 +134,7 @@ async def test_a_handler_that_ends_without_a_word_is_not_asked_in_a_loop(made: l
     assert len(handler.questions) == 1
 
 
-async def test_a_handler_that_is_gone_for_good_takes_its_devices_along(made: list[asyncio.Task[None]]) -> None:
+async def test_the_devices_of_a_handler_that_does_not_return_are_removed(made: list[asyncio.Task[None]]) -> None:
     handler = FakeHandler(devices(2))
     runner = await start(made, handler)
     runner.registry.remove(handler)
@@ -143,7 +143,7 @@ async def test_a_handler_that_is_gone_for_good_takes_its_devices_along(made: lis
     assert handler.open == 0
 
 
-async def test_details_that_cannot_work_are_said_and_not_repeated(
+async def test_invalid_details_are_reported_and_not_retried(
     made: list[asyncio.Task[None]], caplog: pytest.LogCaptureFixture
 ) -> None:
     handler = FakeHandler(InvalidDetails("no such key"), devices(1))
@@ -156,10 +156,10 @@ async def test_details_that_cannot_work_are_said_and_not_repeated(
     assert runner.node.seen == [("cam", "fake#0", 0), ("cam", "fake#0", 1)]
 
 
-async def test_devices_of_an_earlier_question_do_not_answer_one_that_is_refused(
+async def test_devices_of_earlier_details_are_not_reported_for_rejected_details(
     made: list[asyncio.Task[None]],
 ) -> None:
-    """After a restart of the agent nobody would know of them; their grace time is left to repair the mistake."""
+    """After a restart of the agent they would be unknown; their grace time remains to correct the details."""
     handler = FakeHandler(devices(2))
     runner = await start(made, handler)
     handler.answers = [InvalidDetails("no such key")]
@@ -169,7 +169,7 @@ async def test_devices_of_an_earlier_question_do_not_answer_one_that_is_refused(
     assert runner.node.failures == [("cam", "fake#0", "no such key")]
 
 
-async def test_handlers_that_are_gone_are_forgotten(made: list[asyncio.Task[None]]) -> None:
+async def test_handlers_that_disappeared_are_removed(made: list[asyncio.Task[None]]) -> None:
     handler = FakeHandler(devices(1))
     alive = weakref.ref(handler)
     runner = await start(made, handler)
@@ -180,7 +180,7 @@ async def test_handlers_that_are_gone_are_forgotten(made: list[asyncio.Task[None
     assert alive() is None
 
 
-async def test_devices_of_a_handler_that_left_while_the_question_changed_are_taken_back(
+async def test_devices_of_a_handler_that_left_while_the_details_changed_are_removed(
     made: list[asyncio.Task[None]],
 ) -> None:
     handler = FakeHandler(devices(2))
@@ -191,33 +191,33 @@ async def test_devices_of_a_handler_that_left_while_the_question_changed_are_tak
     assert runner.node.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0)]
 
 
-async def test_a_configuration_that_went_and_came_again_hears_nothing_of_its_former_life(
+async def test_a_configuration_that_is_added_again_receives_no_earlier_devices(
     made: list[asyncio.Task[None]],
 ) -> None:
     class LateHandler(FakeHandler):
-        """Its list is on the way while the configuration goes."""
+        """It returns a list after its configuration was deleted."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.news = asyncio.Event()
+            self.released = asyncio.Event()
 
         async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
             self.questions.append((details, properties))
             if len(self.questions) == 1:
-                await self.news.wait()
+                await self.released.wait()
             yield devices(len(self.questions))
             await asyncio.Event().wait()
 
     handler = LateHandler()
     runner = await start(made, handler)
-    handler.news.set()
+    handler.released.set()
     runner.runner.configure({})
     runner.runner.configure({"cam": CAM})
     await runner.settle()
     assert runner.node.seen == [("cam", "fake#1", 2)]
 
 
-async def test_a_discovery_goes_on_unless_its_question_changes(made: list[asyncio.Task[None]]) -> None:
+async def test_a_discovery_continues_unless_its_details_change(made: list[asyncio.Task[None]]) -> None:
     handler = FakeHandler(devices(1))
     runner = await start(made, handler)
     runner.runner.configure({"cam": Configuration("cam", "fake", "details", {"user": b"x"}, capacity=9)})
@@ -231,7 +231,7 @@ async def test_a_discovery_goes_on_unless_its_question_changes(made: list[asynci
     assert handler.open == 0
 
 
-async def test_devices_of_a_handler_that_is_asked_no_more_are_taken_back(made: list[asyncio.Task[None]]) -> None:
+async def test_devices_of_a_handler_that_is_not_used_any_more_are_removed(made: list[asyncio.Task[None]]) -> None:
     class OtherHandler(FakeHandler):
         name = "other"
 
@@ -241,29 +241,29 @@ async def test_devices_of_a_handler_that_is_asked_no_more_are_taken_back(made: l
     assert runner.node.seen == [("cam", "fake#0", 2), ("cam", "fake#0", 0), ("cam", "other#1", 1)]
 
 
-async def test_devices_stay_until_the_same_handler_answers_another_question(made: list[asyncio.Task[None]]) -> None:
+async def test_devices_stay_until_the_same_handler_answers_changed_details(made: list[asyncio.Task[None]]) -> None:
     runner = await start(made, FakeHandler(devices(2)))
     runner.runner.configure({"cam": Configuration("cam", "fake", "other")})
     await runner.settle()
     assert runner.node.seen == [("cam", "fake#0", 2)]
 
 
-async def test_the_last_words_of_an_ended_discovery_are_not_passed_on(made: list[asyncio.Task[None]]) -> None:
+async def test_the_last_devices_of_an_ended_discovery_are_not_passed_on(made: list[asyncio.Task[None]]) -> None:
     class LateHandler(FakeHandler):
-        """Its list is on the way while the question changes."""
+        """It returns a list after its details changed."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.news = asyncio.Event()
+            self.released = asyncio.Event()
 
         async def discover(self, details: str, properties: Properties) -> AsyncGenerator[Devices, None]:
-            await self.news.wait()
+            await self.released.wait()
             yield devices(2)
             await asyncio.Event().wait()
 
     handler = LateHandler()
     runner = await start(made, handler)
-    handler.news.set()
+    handler.released.set()
     runner.runner.configure({"cam": Configuration("cam", "other")})
     await runner.settle()
     assert runner.node.seen == [("cam", "fake#0", 0)]
@@ -279,7 +279,7 @@ async def test_a_handler_without_its_package_keeps_its_devices_and_reports_what_
     assert runner.node.failures == [("cam", "fake#0", "install x")]
 
 
-async def test_a_handler_that_is_not_registered_is_the_reason_until_it_is(made: list[asyncio.Task[None]]) -> None:
+async def test_a_missing_handler_is_reported_until_it_registers(made: list[asyncio.Task[None]]) -> None:
     runner = await start(made)
     assert runner.node.failures == [("cam", "registration", "the discovery handler 'fake' is not registered")]
     runner.registry.add(FakeHandler(devices(1)))

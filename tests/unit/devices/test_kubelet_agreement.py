@@ -62,11 +62,11 @@ class KubeletAgreement(Agreement):
     def kubelet_nodes(self) -> list[KubeletNode]:
         return [node for node in self.nodes.values() if isinstance(node, KubeletNode)]
 
-    # --- what may happen ---
+    # --- steps ---
 
     @rule(name=kubelets, resource=st.integers(0, 4), init=st.booleans())
     def pod_is_wanted(self, name: str, resource: int, init: bool) -> None:
-        """With any resource that is offered, of a configuration or of a device."""
+        """The pod requests any offered resource, of a configuration or of a device."""
         node = self.kubelet_node(name)
         if not node.kubelet.lists:
             self.lists_arrive(name, is_current=True)
@@ -76,7 +76,7 @@ class KubeletAgreement(Agreement):
 
     @rule(name=kubelets, resource=st.integers(0, 4), init=st.booleans())
     def pod_starts(self, name: str, resource: int, init: bool) -> None:
-        """Without a fault, so that there are pods that later faults can concern."""
+        """Pods start without a fault, so that later faults can affect them."""
         if not self.nodes[name].connected:
             self.nodes[name].connect()
         self.lists_arrive(name, is_current=True)
@@ -85,7 +85,7 @@ class KubeletAgreement(Agreement):
 
     @rule(name=kubelets, is_current=st.booleans())
     def lists_arrive(self, name: str, is_current: bool) -> None:
-        """With the present claims, or with those that the agent had before the last messages of the server."""
+        """The agent has its current claims, or those from before the last messages of the server."""
         if is_current:
             self.deliver_all()
         self.kubelet_node(name).kubelet.get_lists()
@@ -104,14 +104,14 @@ class KubeletAgreement(Agreement):
     def reconciler_begins(self, name: str) -> None:
         self.kubelet_node(name).review()
 
-    # --- what must always be so ---
+    # --- invariants after each step ---
 
     @invariant()
     def slots_of_pods_are_claimed(self) -> None:
         for node in self.kubelet_nodes():
             node.check_in_use()
 
-    # --- what must be so in the end ---
+    # --- invariants at the end ---
 
     def calm_down(self) -> None:
         for node in self.kubelet_nodes():

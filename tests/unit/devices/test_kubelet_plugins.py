@@ -34,14 +34,14 @@ async def test_an_allocation_fails_immediately_if_the_server_is_not_connected() 
         await cameras_of(made).allocate([["0"]])
 
 
-async def test_a_server_that_does_not_answer_is_asked_once() -> None:
+async def test_a_server_that_does_not_answer_receives_one_request() -> None:
     made = Allocator(shared=True, answer_seconds=0.01)
     with pytest.raises(AllocationDenied, match=NO_ANSWER):
         await cameras_of(made).allocate([["0"]])
     assert len([request for request in made.sent if request.changes[0].after]) == 1
 
 
-async def test_a_refused_allocation_is_planned_again_a_few_times() -> None:
+async def test_a_denied_allocation_is_planned_again_a_few_times() -> None:
     made = Allocator(shared=True)
     allocating = asyncio.create_task(cameras_of(made).allocate([["0"]]))
     for attempt in range(1, ATTEMPTS + 1):
@@ -57,10 +57,10 @@ async def test_an_allocation_never_takes_longer_than_the_limit(monkeypatch: pyte
     with pytest.raises(AllocationDenied, match="not settled with the server within"):
         await cameras_of(made).allocate([["0"]])
     assert made.used() == {}
-    assert [change.after for change in made.sent[-1].changes] == [""]  # the server is asked to undo it
+    assert [change.after for change in made.sent[-1].changes] == [""]  # the server is requested to undo it
 
 
-async def test_an_id_whose_device_is_gone_gets_no_empty_grant() -> None:
+async def test_an_id_of_a_removed_device_gets_no_empty_grant() -> None:
     """A pod would run without its device, and count as having it."""
     made = Allocator(shared=False)
     cameras = cameras_of(made)

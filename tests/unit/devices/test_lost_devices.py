@@ -1,4 +1,4 @@
-"""Slots that the server took away are claimed again for those who still need them."""
+"""Slots that the server revoked are claimed again for the workloads that still need them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -22,16 +22,16 @@ SLOT, CLAIM = Slot(INSTANCE.name, 0), Claim("node-a", "0", "w1")
 
 
 class SlowAllocator(SlotAllocator):
-    """Lets the test do something while the server is asked."""
+    """The test can act while a request to the server is open."""
 
     def __init__(self, node: NodeDevices) -> None:
         super().__init__(node, lambda message: None, lambda changes: None)
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.answer = asyncio.Event()
         self.fails: list[Unavailable] = []
 
     async def claim(self, changes: Sequence[SlotChange]) -> None:
-        self.asked.set()
+        self.requested.set()
         await self.answer.wait()
         if self.fails:
             raise self.fails.pop(0)
@@ -86,31 +86,31 @@ async def test_a_slot_is_claimed_again(node: Node) -> None:
     assert node.devices.ledger.claim(SLOT) == CLAIM
 
 
-async def test_nothing_is_asked_for_a_workload_that_let_go(node: Node) -> None:
+async def test_no_slot_is_requested_for_a_workload_that_released_its_devices(node: Node) -> None:
     node.lost.changed(DeviceChanges(revoked={SLOT: CLAIM}))
     node.claims.release("w1")
     await node.settled()
-    assert not node.allocator.asked.is_set()
+    assert not node.allocator.requested.is_set()
 
 
-async def test_a_slot_that_comes_too_late_is_given_back(node: Node) -> None:
+async def test_a_slot_that_is_granted_too_late_is_released(node: Node) -> None:
     node.lost.changed(DeviceChanges(revoked={SLOT: CLAIM}))
-    await asyncio.wait_for(node.allocator.asked.wait(), 5)
+    await asyncio.wait_for(node.allocator.requested.wait(), 5)
     node.claims.release("w1")
     await node.settled()
     assert node.devices.ledger.claim(SLOT) is None
 
 
-async def test_a_lost_slot_is_struck_from_the_record(node: Node) -> None:
-    node.allocator.fails = [SlotConflict("somebody else was faster")]
+async def test_a_lost_slot_is_removed_from_the_record(node: Node) -> None:
+    node.allocator.fails = [SlotConflict("another claim was faster")]
     node.lost.changed(DeviceChanges(revoked={SLOT: CLAIM}))
     await node.settled()
     assert node.claims.records["w1"] == ClaimRecord("w1", (), (), lost=True)
     assert list(node.store.load()) == [ClaimRecord("w1", (), (), lost=True)]
 
 
-async def test_a_server_that_is_away_or_silent_refuses_nothing(node: Node) -> None:
-    """The slot is claimed when it can be asked again."""
+async def test_a_disconnected_or_unresponsive_server_denies_no_slot(node: Node) -> None:
+    """The slot is claimed when the server can be reached again."""
     node.allocator.fails = [ServerUnreachable(NOT_CONNECTED), ServerUnreachable(NO_ANSWER)]
     node.lost.changed(DeviceChanges(revoked={SLOT: CLAIM}))
     await node.settled()
@@ -118,7 +118,7 @@ async def test_a_server_that_is_away_or_silent_refuses_nothing(node: Node) -> No
     assert node.devices.ledger.claim(SLOT) == CLAIM
 
 
-async def test_a_device_that_is_away_for_a_moment_is_waited_for(node: Node) -> None:
+async def test_a_workload_waits_for_a_device_that_is_missing_briefly(node: Node) -> None:
     node.see(now=1)
     node.lost.changed(DeviceChanges(revoked={SLOT: CLAIM}))
     await node.settled()
@@ -128,7 +128,7 @@ async def test_a_device_that_is_away_for_a_moment_is_waited_for(node: Node) -> N
     assert node.devices.ledger.claim(SLOT) == CLAIM
 
 
-async def test_one_slot_that_cannot_be_had_now_does_not_hold_up_another(node: Node) -> None:
+async def test_one_unavailable_slot_does_not_delay_another(node: Node) -> None:
     other = Instance.of("cam", DiscoveredDevice("foo1"), False, "node-a")
     slot, claim = Slot(other.name, 0), Claim("node-a", "1", "w2")
     node.claims.records["w2"] = ClaimRecord("w2", (), (HeldSlot(slot, claim, other, 1),))
@@ -141,7 +141,7 @@ async def test_one_slot_that_cannot_be_had_now_does_not_hold_up_another(node: No
 @pytest.mark.parametrize(
     ("policy", "restarted"), [(OnDeviceLost.KEEP, []), (OnDeviceLost.STOP, ["w1"]), (OnDeviceLost.RESTART, ["w1"])]
 )
-async def test_a_device_that_is_gone_for_good_is_lost_as_configured(
+async def test_the_policy_applies_to_a_device_that_does_not_return(
     node: Node, policy: OnDeviceLost, restarted: list[str]
 ) -> None:
     node.configure(policy)
@@ -154,7 +154,7 @@ async def test_a_device_that_is_gone_for_good_is_lost_as_configured(
     assert node.lost.stop_reason("w1") == (stopped if policy is OnDeviceLost.STOP else None)
 
 
-async def test_a_stopped_workload_waits_for_its_device_and_no_longer_than_it_exists(node: Node) -> None:
+async def test_a_stopped_workload_waits_for_its_device_until_the_workload_is_deleted(node: Node) -> None:
     node.configure(OnDeviceLost.STOP)
     for ends in ("returns", "is deleted"):
         await node.claim_slot()
@@ -168,7 +168,7 @@ async def test_a_stopped_workload_waits_for_its_device_and_no_longer_than_it_exi
         assert node.lost.stop_reason("w1") is None
 
 
-async def test_claims_of_nobody_are_not_mourned(node: Node) -> None:
+async def test_lost_slots_without_a_workload_are_ignored(node: Node) -> None:
     node.configure(OnDeviceLost.RESTART)
     await node.claim_slot()
     del node.claims.records["w1"]
@@ -211,7 +211,9 @@ async def test_the_policy_applies_when_the_configuration_is_deleted(tmp_path: Pa
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_a_changed_device_restarts_its_users_if_the_configuration_says_so(tmp_path: Path, restarts: bool) -> None:
+async def test_a_changed_device_restarts_its_users_if_the_configuration_requires_it(
+    tmp_path: Path, restarts: bool
+) -> None:
     node = Node(tmp_path)
     node.devices.configure({"cam": Configuration("cam", "fake", restarts_on_change=restarts)})
     node.devices.ledger.apply([SlotChange(SLOT, CLAIM)])

@@ -32,7 +32,7 @@ from ankaios.server.core.replies import Effect, SecondPassed
 from tests.support.examples import examples
 from tests.unit.devices.agents_machine import LOCAL, NAMES, SHARED, AgentsMachine, names, simulated_parts
 from tests.unit.devices.simulated_nodes import Node, StandingClock
-from tests.unit.server.story import Story, a_form, success_of
+from tests.unit.server.scenario import Scenario, a_form, success_of
 
 CONFIGURATION = {"discoveryHandler": {"name": "fake"}, "capacity": 1, "onDeviceLost": "restart"}
 CONFIGURATIONS = {
@@ -61,7 +61,7 @@ class PlacedNode(Node):
             self.loop.do(self.process.manager.connected)
 
     def kill(self) -> None:
-        """The agent forgets what it was sent; its containers run on."""
+        """The agent loses its assigned workloads; its containers continue to run."""
         self.wanted = {owner: needs for owner, needs in self.wanted.items() if owner in self.containers}
         self.reported = {}
         super().kill()
@@ -108,7 +108,7 @@ class PlacedNode(Node):
         return (request.name, request.quantity) if request is not None else ("", 0)
 
     def report(self) -> bool:
-        """Send the states that changed. Returns whether there are some."""
+        """Send the states that changed. Returns whether any did."""
         if not (self.connected and self.is_greeted):
             return False
         states = {owner: self._state(owner) for owner in self.process.workloads}
@@ -146,10 +146,10 @@ class PlacementAgreement(AgentsMachine):
     # --- the server ---
 
     def start_server(self) -> None:
-        """With the startup manifest."""
-        self.story = Story()
+        """The server starts with the startup manifest."""
+        self.scenario = Scenario()
         state = {"apiVersion": "v1", "workloads": self.workloads, "deviceConfigurations": CONFIGURATIONS}
-        success_of(self.story.update({"desiredState": state}, "desiredState"))
+        success_of(self.scenario.update({"desiredState": state}, "desiredState"))
 
     def perform(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -157,7 +157,7 @@ class PlacementAgreement(AgentsMachine):
                 self.nodes[effect.agent].inbox.append(effect.message)
 
     def serve(self, node: PlacedNode) -> None:
-        self.perform(self.story.server.handle(FromAgent(node.name, node.outbox.popleft())))
+        self.perform(self.scenario.server.handle(FromAgent(node.name, node.outbox.popleft())))
 
     def deliver_all(self) -> None:
         for _ in range(MOST_ROUNDS):
@@ -182,7 +182,7 @@ class PlacementAgreement(AgentsMachine):
 
     def pass_time(self, seconds: int) -> None:
         for _ in range(seconds):
-            self.perform(self.story.server.handle(SecondPassed()))
+            self.perform(self.scenario.server.handle(SecondPassed()))
         self.loop.now += seconds
         self.loop.settle()
         for node in self.nodes.values():
@@ -196,11 +196,11 @@ class PlacementAgreement(AgentsMachine):
             self.workloads[name] = form
         workloads = {} if form is None else {name: form}
         state = {"desiredState": {"apiVersion": "v1", "workloads": workloads}}
-        effects = self.story.update(state, f"desiredState.workloads.{name}")
+        effects = self.scenario.update(state, f"desiredState.workloads.{name}")
         success_of(effects)
         self.perform(effects)
 
-    # --- what may happen ---
+    # --- steps ---
 
     @rule(name=st.sampled_from(PLACED), configuration=st.sampled_from(["cam", "mic"]), quantity=st.integers(1, 2))
     def workload_is_wanted(self, name: str, configuration: str, quantity: int) -> None:
@@ -239,7 +239,7 @@ class PlacementAgreement(AgentsMachine):
     def connection_breaks(self, name: str) -> None:
         if self.nodes[name].connected:
             self.nodes[name].cut()
-            self.perform(self.story.gone(name))
+            self.perform(self.scenario.gone(name))
 
     @rule(name=names)
     def agent_is_killed_and_starts_again(self, name: str) -> None:
@@ -248,7 +248,7 @@ class PlacementAgreement(AgentsMachine):
 
     @rule(name=names, for_good=st.booleans())
     def node_loses_power(self, name: str, for_good: bool) -> None:
-        """The server gives up an agent that is away for long."""
+        """The server removes an agent that is disconnected for a long time."""
         self.connection_breaks(name)
         self.nodes[name].lose_power()
         if for_good:
@@ -261,7 +261,7 @@ class PlacementAgreement(AgentsMachine):
 
     @rule(really=st.booleans())
     def server_is_killed_and_starts_again(self, really: bool) -> None:
-        """Agents that are on connect in time."""
+        """Running agents connect in time."""
         if not really:
             return
         for node in self.nodes.values():
@@ -274,14 +274,14 @@ class PlacementAgreement(AgentsMachine):
     def time_passes(self, seconds: int) -> None:
         self.pass_time(seconds)
 
-    # --- what must always be so ---
+    # --- invariants after each step ---
 
     @invariant()
     def no_slot_has_two_users(self) -> None:
         used = Counter(slot for node in self.nodes.values() for slot in node.users())
         assert max(used.values(), default=1) == 1, used
 
-    # --- what must be so in the end ---
+    # --- invariants at the end ---
 
     def teardown(self) -> None:
         try:
@@ -320,7 +320,7 @@ class PlacementAgreement(AgentsMachine):
         """It may wait only if no agent has enough free devices. All agents see the shared ones."""
         (request,) = form["resources"]
         used = {slot.rpartition("-")[0] for node in self.nodes.values() for slot in node.users()}
-        instances = self.story.get("deviceInstances")["deviceInstances"]
+        instances = self.scenario.get("deviceInstances")["deviceInstances"]
         free = [it for it in instances if it.startswith(f"{request['name']}-") and it not in used]
         assert len(free) < request["quantity"] if request["name"] == "cam" else not free, (name, free)
 

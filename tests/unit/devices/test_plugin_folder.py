@@ -16,18 +16,18 @@ def test_only_the_owner_may_register(short_path: Path) -> None:  # noqa: F811
         assert stat.S_IMODE((short_path / "plugins").stat().st_mode) == 0o700
 
 
-def test_files_that_others_write_meanwhile_keep_their_modes(
+def test_files_that_other_threads_write_meanwhile_keep_their_modes(
     short_path: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The umask belongs to all threads, so it is left alone; and nobody can connect before the mode is right."""
+    """The umask belongs to all threads, so it is not changed; no client can connect before the mode is set."""
     monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask was changed"))
     with bind_plugin_socket(short_path / "a.sock") as sock:
         assert stat.S_IMODE((short_path / "a.sock").stat().st_mode) == 0o600
         assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
 
 
-def test_an_earlier_socket_makes_way(short_path: Path) -> None:  # noqa: F811
+def test_an_earlier_socket_is_replaced(short_path: Path) -> None:  # noqa: F811
     open_plugin_folder(short_path).close()
     open_plugin_folder(short_path).close()
 
@@ -42,12 +42,12 @@ def test_a_folder_too_deep_for_sockets_is_replaced(short_path: Path) -> None:  #
         bind_plugin_socket(deep / "kubelet.sock")
 
 
-def test_a_deep_folder_for_temporary_files_is_no_place_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deep_folder_for_temporary_files_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{'t' * 60}")
     assert short_folder(Path("/tmp") / ("d" * 90)).parent == Path("/tmp")
 
 
-def test_a_folder_of_somebody_else_is_not_used(short_path: Path) -> None:  # noqa: F811
+def test_a_folder_of_another_user_is_not_used(short_path: Path) -> None:  # noqa: F811
     (short_path / "theirs").mkdir()
     (short_path / "plugins").symlink_to(short_path / "theirs")
     with pytest.raises(Unavailable, match=r"cannot use the plugin folder .* Not a directory"):
@@ -59,7 +59,7 @@ def test_a_folder_of_somebody_else_is_not_used(short_path: Path) -> None:  # noq
     assert not (short_path / "open/plugins").exists()
 
 
-def test_a_folder_that_cannot_be_used_is_said(short_path: Path) -> None:  # noqa: F811
+def test_a_folder_that_cannot_be_used_is_reported(short_path: Path) -> None:  # noqa: F811
     (short_path / "file").touch()
     with pytest.raises(Unavailable, match="cannot use the plugin folder"):
         open_plugin_folder(short_path / "file" / "plugins")
@@ -67,7 +67,7 @@ def test_a_folder_that_cannot_be_used_is_said(short_path: Path) -> None:  # noqa
         bind_plugin_socket(short_path / "missing" / "kubelet.sock")
 
 
-def test_where_nobody_can_listen_no_folder_is_left(short_path: Path) -> None:  # noqa: F811
+def test_a_folder_without_a_listening_socket_is_removed(short_path: Path) -> None:  # noqa: F811
     folder = short_path / ("x" * 100)
     with pytest.raises(Unavailable, match="longer than 107"):
         open_plugin_folder(folder)

@@ -19,7 +19,7 @@ from tests.unit.devices.nodes import UnwrittenPodClaims, a_node, an_allocator
 
 @pytest.fixture
 async def host(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PluginHost]:  # noqa: F811
-    """With one plugin, in a folder without a kubelet."""
+    """A host with one plugin, in a folder without a kubelet."""
     monkeypatch.setattr("ankaios.devices.kubelet_registration.POLL_SECONDS", 0.01)
     node = a_node()
     host = PluginHost(short_path)
@@ -49,7 +49,7 @@ async def test_another_registration_socket_means_that_the_kubelet_has_restarted(
 
 
 async def test_the_socket_of_a_plugin_that_is_ending_may_be_deleted(host: PluginHost) -> None:
-    """As a kubelet does when it restarts: the plugin ends anyway, and all others continue."""
+    """A kubelet that restarts deletes sockets: the plugin ends, and all others continue."""
     (name,) = sockets(host)
     host.remove("akri.sh/cam")
     (host._folder / name).unlink()
@@ -76,8 +76,8 @@ def test_a_file_that_does_not_exist_was_never_created(tmp_path: Path) -> None:
     assert created(tmp_path / "file") > 0
 
 
-async def test_sockets_that_an_earlier_agent_left_behind_are_removed_at_the_start(short_path: Path) -> None:  # noqa: F811
-    """Sockets that are served, and files of others, stay."""
+async def test_sockets_of_an_earlier_agent_are_removed_at_the_start(short_path: Path) -> None:  # noqa: F811
+    """Sockets in use and files of other programs are kept."""
     left = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(2)]
     for number, one in enumerate(left):
         one.bind(str(short_path / f"akri-old-{number}.sock"))

@@ -86,13 +86,13 @@ class Node:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    async def news(self) -> dict[str, list[str]]:
-        """What every listener was told since the last time, without those who heard nothing."""
+    async def new_lists(self) -> dict[str, list[str]]:
+        """The lists that every stream received since the last call, without streams that received none."""
         await self.settle()
-        told = {name: call.lists() for name, call in self.calls.items()}
+        received = {name: call.lists() for name, call in self.calls.items()}
         for call in self.calls.values():
             call.sent.clear()
-        return {name: lists for name, lists in told.items() if lists}
+        return {name: lists for name, lists in received.items() if lists}
 
     async def allocate(self, name: str, *requests: Sequence[str]) -> list[dict[str, str]]:
         containers = [pb.ContainerAllocateRequest(devices_ids=ids) for ids in requests]
@@ -108,15 +108,15 @@ class Node:
 async def watched() -> Node:
     node = Node()
     await node.watch()
-    await node.news()
+    await node.new_lists()
     return node
 
 
-async def test_the_first_list_comes_at_once() -> None:
+async def test_the_first_list_is_sent_immediately() -> None:
     """[utest->akri~il-fixed-virtual-ids~1] [utest->akri~cl-availability-rule~1]"""
     node = Node()
     await node.watch()
-    assert await node.news() == {"cam": ["0 1"], A: [f"{A}-0 {A}-1"], B: [f"{B}-0 {B}-1"]}
+    assert await node.new_lists() == {"cam": ["0 1"], A: [f"{A}-0 {A}-1"], B: [f"{B}-0 {B}-1"]}
 
 
 async def test_both_kinds_of_plugin_are_one_service_with_two_behaviours() -> None:
@@ -138,7 +138,7 @@ async def test_a_configuration_level_success_refreshes_the_instances_it_changes(
     """[utest->akri~il-notification-rules~1]"""
     node = await watched()
     assert await node.allocate("cam", ["0"]) == [{f"akri.agent.slot-{B}-0": f"C:0:{B}-0"}]
-    assert await node.news() == {"cam": ["0 1 2"], B: [f"{B}-0! {B}-1"]}
+    assert await node.new_lists() == {"cam": ["0 1 2"], B: [f"{B}-0! {B}-1"]}
 
 
 async def test_an_instance_level_success_refreshes_the_configuration() -> None:
@@ -147,19 +147,19 @@ async def test_an_instance_level_success_refreshes_the_configuration() -> None:
     assert await node.allocate(A, [f"{A}-0", f"{A}-1"]) == [
         {f"akri.agent.slot-{A}-0": f"{A}-0", f"akri.agent.slot-{A}-1": f"{A}-1"}
     ]
-    assert await node.news() == {"cam": ["0 1!", "0"]}
+    assert await node.new_lists() == {"cam": ["0 1!", "0"]}
 
 
-async def test_a_failed_allocation_refreshes_the_one_who_asked_and_changes_nothing() -> None:
+async def test_a_failed_allocation_refreshes_the_requesting_plugin_and_changes_nothing() -> None:
     """[utest->akri~il-notification-rules~1] [utest->akri~cl-notification-rules~1]"""
     node = await watched()
     before = snapshot(node.devices.ledger)
     with pytest.raises(CallFailed, match="Insufficient instances"):
         await node.allocate("cam", ["0", "1", "2"])
-    assert await node.news() == {"cam": ["0 1"]}
+    assert await node.new_lists() == {"cam": ["0 1"]}
     with pytest.raises(CallFailed, match="has no slot"):
         await node.allocate(A, [f"{A}-9"])
-    assert await node.news() == {A: [f"{A}-0 {A}-1"]}
+    assert await node.new_lists() == {A: [f"{A}-0 {A}-1"]}
     assert snapshot(node.devices.ledger) == before
 
 
@@ -176,18 +176,18 @@ async def test_a_new_or_lost_device_refreshes_the_configuration() -> None:
         if name not in node.services
     }
     node.changed(changes)
-    assert (await node.news())["cam"] == ["0 1 2"]
+    assert (await node.new_lists())["cam"] == ["0 1 2"]
     node.see("foo0")
-    assert (await node.news())["cam"] == ["0 1! 2!", "0"]
+    assert (await node.new_lists())["cam"] == ["0 1! 2!", "0"]
 
 
-async def test_an_ended_plugin_says_that_nothing_is_usable_and_ends_its_streams() -> None:
+async def test_an_ended_plugin_reports_all_devices_as_unhealthy_and_ends_its_streams() -> None:
     """[utest->akri~il-notification-rules~1] [utest->akri~cl-notification-rules~1]"""
     node = await watched()
     for service in node.services.values():
         service.end()
         await service.wait_until_ended(1)
-    assert await node.news() == {
+    assert await node.new_lists() == {
         "cam": ["0! 1!", ""],
         A: [f"{A}-0! {A}-1!", ""],
         B: [f"{B}-0! {B}-1!", ""],
@@ -195,17 +195,17 @@ async def test_an_ended_plugin_says_that_nothing_is_usable_and_ends_its_streams(
     assert await node.ended()
 
 
-async def test_slots_set_free_shrink_what_is_advertised() -> None:
+async def test_released_slots_reduce_the_advertised_devices() -> None:
     """[utest->akri~reconciler-frees-unused-slots~1]"""
     node = await watched()
     await node.allocate("cam", ["0", "1"])
     await node.allocate("cam", ["2", "3"])
-    assert (await node.news())["cam"][-1] == "0 1 2 3"
+    assert (await node.new_lists())["cam"][-1] == "0 1 2 3"
     ledger = node.devices.ledger
     node.allocator.release(
         {slot: claim for slot, claim in ledger.claims_on("node-a").items() if claim.virtual_id != "3"}
     )
-    assert (await node.news())["cam"] == ["0 1 3 2!", "0 1 3"]
+    assert (await node.new_lists())["cam"] == ["0 1 3 2!", "0 1 3"]
 
 
 async def test_several_containers_of_one_call_are_answered_in_their_order() -> None:

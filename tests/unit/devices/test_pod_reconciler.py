@@ -1,4 +1,4 @@
-"""Claims of pods, compared with a checkpoint file and with the list of pods of a kubelet that fails on command."""
+"""Claims of pods, compared with a checkpoint file and the list of pods of a kubelet that fails as the test requires."""
 
 import json
 import logging
@@ -76,7 +76,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(tmp_path, monkeypatch)
 
 
-def test_a_kubelet_knows_a_slot_by_an_id_without_prefix() -> None:
+def test_a_kubelet_identifies_a_slot_by_an_id_without_prefix() -> None:
     """Akri 0.13 compares ids with a prefix and so never frees slots of instances."""
     assert claimed_through(Slot(CAM, 2), Claim("a")) == (f"akri.sh/{CAM}", f"{CAM}-2")
     assert claimed_through(Slot(CAM, 2), Claim("a", "7")) == ("akri.sh/cam", "7")
@@ -91,7 +91,7 @@ async def test_without_an_answer_of_the_kubelet_nothing_is_freed(node: Node, cap
     assert "cannot ask the kubelet" in caplog.text
 
 
-async def test_slots_of_ended_pods_are_freed_after_a_while(node: Node) -> None:
+async def test_slots_of_ended_pods_are_released_after_a_while(node: Node) -> None:
     """[utest->akri~reconciler-frees-unused-slots~1]"""
     node.claim(0)
     node.claim(1, "0")
@@ -108,7 +108,7 @@ async def test_an_incomplete_list_of_pods_frees_nothing_that_the_checkpoint_has(
     node.write(an_entry("akri.sh/cam", "0"))
     await node.review(0, 20, 40)
     assert node.used() == {0: "C:0:node-a"}
-    assert node.lists_sent == ["akri.sh/cam", "akri.sh/cam"]  # asks the kubelet to write what it knows by now
+    assert node.lists_sent == ["akri.sh/cam", "akri.sh/cam"]  # requests the kubelet to write its checkpoint
     node.write()
     await node.review(60, 80)
     assert node.used() == {}
@@ -122,7 +122,7 @@ async def test_a_slot_that_only_an_init_container_holds_is_not_freed(node: Node)
 
 
 async def test_an_id_that_a_new_pod_gets_during_a_review_is_not_freed(node: Node) -> None:
-    """The kubelet takes the id of a pod that ended, and has not written that when its files are read."""
+    """The kubelet uses the id of an ended pod again, and has not written this when its files are read."""
     plugin = ConfigurationDevicePlugin(node.devices, an_allocator(node.devices), node.claims, "cam")
 
     async def list_while_allocating() -> set[DeviceKey]:
@@ -157,7 +157,7 @@ async def test_slots_in_use_without_a_claim_are_claimed(node: Node, caplog: pyte
     assert "a pod uses '9' of akri.sh/cam, but it is not known which slot that is" in caplog.text
 
 
-async def test_a_slot_in_use_that_another_pod_has_stays_with_that(node: Node) -> None:
+async def test_a_slot_in_use_that_another_pod_holds_stays_with_that_pod(node: Node) -> None:
     node.claim(2, "0")
     node.write(an_entry("akri.sh/cam", "0"), an_entry("akri.sh/cam", "1", slots={"1": f"{CAM}-2"}))
     await node.review(0)
@@ -170,7 +170,7 @@ def test_another_content_is_no_checkpoint(text: str) -> None:
         read_checkpoint(text.encode())
 
 
-def test_an_answer_that_is_not_ours_names_no_slot() -> None:
+def test_a_resource_of_another_plugin_names_no_slot() -> None:
     entry = an_entry("akri.sh/cam", "0") | {"AllocResp": "%%%"}
     old = an_entry(f"akri.sh/{CAM}", f"{CAM}-0") | {"DeviceIDs": [f"{CAM}-0"], "AllocResp": None}
     assert read_checkpoint(a_checkpoint(entry, old).encode()) == {
@@ -182,7 +182,7 @@ def test_an_answer_that_is_not_ours_names_no_slot() -> None:
 # --- on disk ---
 
 
-async def test_claims_of_pods_outlive_the_agent(node: Node) -> None:
+async def test_claims_of_pods_are_kept_after_the_end_of_the_agent(node: Node) -> None:
     node.claim(0)
     node.claim(1, "3")
     await node.claims.save()
@@ -196,7 +196,7 @@ async def test_claims_of_pods_outlive_the_agent(node: Node) -> None:
     assert empty.ledger.claims(CAM) == {}
 
 
-async def test_the_claim_of_a_device_that_is_gone_is_kept(node: Node) -> None:
+async def test_the_claim_of_a_removed_device_is_kept(node: Node) -> None:
     node.claim(0)
     await node.claims.save()
     node.devices.configure({})

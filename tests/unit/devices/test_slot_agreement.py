@@ -33,7 +33,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 class Agreement(AgentsMachine):
     crashes = True
-    rounds = 8  # until everything that was left behind is found
+    rounds = 8  # until all unused slots are found
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Agreement(AgentsMachine):
                 elif node.inbox:
                     node.receive()
 
-    # --- what may happen ---
+    # --- steps ---
 
     @rule(name=names, number=numbers, configuration=st.sampled_from(["cam", "cam", "mic"]), quantity=st.integers(1, 2))
     def workload_is_wanted(self, name: str, number: int, configuration: str, quantity: int) -> None:
@@ -127,7 +127,7 @@ class Agreement(AgentsMachine):
 
     @rule(really=st.booleans())
     def server_is_killed_and_starts_again(self, really: bool) -> None:
-        if not (self.crashes and really):  # more often there would hardly ever be one for long
+        if not (self.crashes and really):  # more restarts would leave no server with a long run time
             return
         self.directory = self.new_directory(settled=False)
         self.settled = False
@@ -137,7 +137,7 @@ class Agreement(AgentsMachine):
     @precondition(lambda self: not self.settled)
     @rule()
     def server_has_waited_for_all_agents(self) -> None:
-        """The time to settle is long enough for all of them."""
+        """The settle time is long enough for all agents to connect."""
         for node in self.nodes.values():
             if not node.connected:
                 node.connect()
@@ -149,7 +149,7 @@ class Agreement(AgentsMachine):
 
     @rule(seconds=st.sampled_from([2.0, 6.0, 11.0]))
     def time_passes(self, seconds: float) -> None:
-        """Responses are late, devices are removed, failed steps are retried, unused slots are found."""
+        """Responses time out, devices are removed, failed steps are retried, unused slots are found."""
         self.loop.now += seconds
         self.loop.settle()
         for node in self.nodes.values():
@@ -157,7 +157,7 @@ class Agreement(AgentsMachine):
             if self.crashes:
                 node.review()
 
-    # --- what must always be so ---
+    # --- invariants after each step ---
 
     @invariant()
     def no_slot_has_two_users(self) -> None:
@@ -170,7 +170,7 @@ class Agreement(AgentsMachine):
             for slots in node.containers.values():
                 assert len({slot.rpartition("-")[0] for slot in slots}) == len(slots)
 
-    # --- what must be so in the end ---
+    # --- invariants at the end ---
 
     def teardown(self) -> None:
         """In the end the ledgers contain exactly the used slots, and no workload waits without a reason."""
@@ -210,7 +210,7 @@ def shared_part(owners: dict[str, str]) -> dict[str, str]:
 
 
 class AgreementWithoutCrashes(Agreement):
-    """Without crashes no slot is left behind, so no review is needed."""
+    """Without crashes no slot stays claimed and unused, so no review is needed."""
 
     crashes = False
 

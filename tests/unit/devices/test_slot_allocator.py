@@ -1,4 +1,4 @@
-"""Claims on slots: with the server's answer or without the server, complete or not at all."""
+"""Claims of slots: with or without the server, and all slots or none."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.unit.devices.nodes import LOCAL, SHARED, a_node
 
 
 class Allocator:
-    """Of a node with one camera of capacity 2."""
+    """An allocator of a node with one camera of capacity 2."""
 
     def __init__(self, shared: bool, answer_seconds: float = 5) -> None:
         self.changes: list[DeviceChanges] = []
@@ -82,8 +82,8 @@ async def test_each_answer_belongs_to_its_request() -> None:
     assert made.used() == {0: "w1"}
 
 
-async def test_a_refused_claim_changes_nothing_but_is_reported() -> None:
-    """Another claim may have been denied because of the slot that was taken for a moment."""
+async def test_a_denied_claim_changes_nothing_but_is_reported() -> None:
+    """Another claim may have been denied because of the slot that was claimed briefly."""
     made = Allocator(shared=True)
     claiming = made.claim()
     await made.requested()
@@ -94,8 +94,8 @@ async def test_a_refused_claim_changes_nothing_but_is_reported() -> None:
     assert [changes.instances for changes in made.changes] == [{SHARED}]
 
 
-async def test_a_slot_that_was_granted_after_its_device_vanished_is_released() -> None:
-    """Else the server would count it as used by a workload that never got it."""
+async def test_a_slot_that_was_granted_after_its_device_disappeared_is_released() -> None:
+    """Otherwise the server would count it as used by a workload that never got it."""
     made = Allocator(shared=True)
     claiming = made.claim()
     await made.requested()

@@ -1,4 +1,4 @@
-"""What a workload was given is recorded completely, and only if it is really claimed for it."""
+"""The grant of a workload is recorded completely, and only if its slots are claimed."""
 
 import asyncio
 import logging
@@ -114,7 +114,7 @@ async def test_the_claim_of_an_own_device_is_one_change_of_the_ledger(
     assert [changes for changes in made if changes] == [[f"+{LOCAL}-0"], [f"-{LOCAL}-0"], [f"+{LOCAL}-0"]]
 
 
-async def test_an_attempt_that_fails_releases_everything(node: Node, tmp_path: Path) -> None:
+async def test_a_failed_attempt_releases_all_slots(node: Node, tmp_path: Path) -> None:
     node.foreign.fails = Unavailable("out of order")
     answer = await node.claims.acquire("w1", (CAMERA, GPU))
     assert answer == WaitingForDevices("out of order", failed=True)
@@ -132,7 +132,7 @@ async def test_a_configuration_that_is_removed_while_a_plugin_allocates_gives_no
 async def test_a_slot_that_is_revoked_while_the_record_is_written_is_claimed_again(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a workload would start with a device that is in use."""
+    """Otherwise a workload would start with a device that is in use."""
     revocations = [True, False]
 
     async def revoked_meanwhile(function: Callable[..., Any], *values: Any) -> Any:
@@ -146,7 +146,7 @@ async def test_a_slot_that_is_revoked_while_the_record_is_written_is_claimed_aga
     assert node.devices.ledger.claims_of("w1") == {SLOT: CLAIM}
 
 
-async def test_a_record_whose_slot_was_revoked_does_not_count(node: Node) -> None:
+async def test_a_record_with_a_revoked_slot_is_not_used(node: Node) -> None:
     await node.claims.acquire("w1", (CAMERA,))
     node.end_claim()
     await node.claims.acquire("w2", (CAMERA,))
@@ -165,7 +165,7 @@ async def test_a_device_that_is_offline_must_return_before_the_next_start(node: 
     assert await node.claims.acquire("w1", (CAMERA,)) == first
 
 
-async def test_a_slot_is_lost_even_if_the_disk_refuses_to_record_it(
+async def test_a_slot_is_lost_even_if_the_record_cannot_be_written(
     node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await node.claims.acquire("w1", (CAMERA,))

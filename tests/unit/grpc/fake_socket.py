@@ -113,5 +113,5 @@ class Connected:
 
 
 def answers(connected: Connected) -> int:
-    """How often a ping of the peer was answered since the last look."""
+    """The number of answered pings of the peer since the last call."""
     return connected.written().count(b"12345678")

@@ -1,4 +1,4 @@
-"""Peers made of plain `h2`, without the code under test, and raw frames."""
+"""Peers that use `h2` without the code under test, and raw frames."""
 
 import struct
 
@@ -19,7 +19,7 @@ END_STREAM, ACK, END_HEADERS, PADDED = 0x1, 0x1, 0x4, 0x8
 
 
 def raw_frame(kind: int, flags: int, stream_id: int, content: bytes = b"", size: int | None = None) -> bytes:
-    """With the wrong `size`, if given."""
+    """A message, with a wrong `size` if one is given."""
     header = struct.pack(">IBBI", len(content) if size is None else size, kind, flags, stream_id)
     return header[1:] + content
 
@@ -36,7 +36,7 @@ class Pair:
         self.exchange()
 
     def exchange(self) -> list[CallState]:
-        """Until nobody has more to send; returns the calls that the peer has started."""
+        """Exchange bytes until both sides have sent all; returns the calls that the peer has started."""
         calls: list[CallState] = []
         while True:
             sent = self.http2.take_outgoing()

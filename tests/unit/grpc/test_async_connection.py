@@ -55,7 +55,7 @@ async def test_the_end_of_the_connection_ends_its_calls(connected: Connected) ->
         call.check()
 
 
-async def test_a_full_socket_holds_back_data_but_not_responses(connected: Connected) -> None:
+async def test_a_full_socket_delays_data_but_not_responses(connected: Connected) -> None:
     connected.receive(SETTINGS_FRAME)
     call = connected.connection.open_call(request_headers("/x", secure=False, authority="a"))
     connected.connection.flush()
@@ -89,7 +89,7 @@ async def test_a_peer_that_breaks_the_rules_can_read_the_reason(connected: Conne
     assert connected.transport.aborted
 
 
-async def test_a_flood_is_cut_off(connected: Connected) -> None:
+async def test_a_peer_that_sends_too_many_frames_is_disconnected(connected: Connected) -> None:
     connected.receive(SETTINGS_FRAME + raw_frame(PING, 0, 0, b"12345678") * 1_500)
     assert not connected.transport.reads
     connected.loop.advance(0)

@@ -1,4 +1,4 @@
-"""How many frames of each connection are processed in a slice of time."""
+"""The number of frames of each connection that are processed in a slice of time."""
 
 from ankaios.grpc.frame_budget import SLICE, TOTAL_SECONDS, FrameBudget
 
@@ -32,7 +32,7 @@ def test_a_connection_can_use_the_budget_and_gets_it_again_in_the_next_slice() -
 def test_many_connections_share_the_budget_equally() -> None:
     budget = a_budget_of_ten_busy_connections()
     assert budget.allowance(0, 0.05) == 0
-    assert budget.allowance("quiet", 0.05) in (ALL // 10, ALL // 10 - 1)
+    assert budget.allowance("idle", 0.05) in (ALL // 10, ALL // 10 - 1)
     assert {budget.allowance(connection, SLICE) for connection in range(10)} <= {ALL // 10, ALL // 10 - 1}
 
 
@@ -44,7 +44,7 @@ def test_every_connection_keeps_a_smallest_share() -> None:
     assert budget.allowance("another", 0.05) in (9, 10)
 
 
-def test_after_a_quiet_slice_the_share_is_full_again() -> None:
+def test_after_an_idle_slice_the_share_is_full_again() -> None:
     budget = a_budget_of_ten_busy_connections()
     assert budget.allowance(0, 3 * SLICE) >= ALL - 1
 

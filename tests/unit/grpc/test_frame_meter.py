@@ -28,7 +28,7 @@ PINGS = raw_frame(PING, 0, 0, b"12345678")
 
 
 def a_meter() -> FrameMeter:
-    """Of a server whose client has sent its settings."""
+    """The meter of a server whose client has sent its settings."""
     meter = FrameMeter(client_side=False)
     assert meter.measure(START, 0.0) == len(START)
     return meter
@@ -124,7 +124,7 @@ def test_a_new_call_counts_as_three_frames() -> None:
     assert violation(a_meter(), IDLE["headers"] * 334) is not None
 
 
-def test_the_rest_is_left_after_the_allowed_number_of_frames() -> None:
+def test_the_rest_is_not_processed_after_the_allowed_number_of_frames() -> None:
     meter = a_meter()
     data = PINGS * 10
     assert meter.measure(data, 0.0, max_frames=4) == 4 * len(PINGS)
@@ -133,7 +133,7 @@ def test_the_rest_is_left_after_the_allowed_number_of_frames() -> None:
     assert not meter.is_partial
 
 
-def test_the_rest_of_a_frame_that_has_begun_is_not_left() -> None:
+def test_a_partly_processed_frame_is_completed() -> None:
     meter = a_meter()
     meter.measure(raw_frame(DATA, 0, 1, size=100), 0.0)
     assert meter.measure(bytes(100) + PINGS, 0.0, max_frames=0) == 100

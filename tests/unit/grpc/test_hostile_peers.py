@@ -1,4 +1,4 @@
-"""Whatever bytes a peer sends: no exception, and no more memory than was promised."""
+"""Any bytes of a peer cause no exception and use limited memory."""
 
 import gc
 import tracemalloc
@@ -42,7 +42,7 @@ MANY = examples(100)
 
 
 def fed(http2: Http2Connection, data: bytes, cuts: list[int]) -> None:
-    """As the connections do it: calls are answered, output is taken."""
+    """Behaves like a connection: calls are answered, and output is read."""
     at = turn = 0
     while at < len(data):
         size = cuts[turn % len(cuts)]
@@ -69,7 +69,7 @@ def answer(call: CallState, turn: int) -> None:
 
 
 def a_sequence_of_calls() -> bytes:
-    """What a client of plain h2 sends in two calls, with Huffman codes and a header table."""
+    """The bytes that a client using h2 sends in two calls, with Huffman codes and a header table."""
     client = a_server().peer
     for stream_id in (1, 3):
         client.send_headers(stream_id, [*REQUEST, ("user-agent", "grpc-c/1.2 (linux)"), ("x-long", "y" * 300)])
@@ -86,7 +86,7 @@ CALLS = a_sequence_of_calls()
 
 
 def frames() -> st.SearchStrategy[bytes]:
-    """Frames of the right length with anything else wrong, some with valid headers."""
+    """Frames of the right length with any other part invalid, some with valid headers."""
     blocks = st.sampled_from([a_server().peer.encoder.encode(REQUEST), a_server().peer.encoder.encode(RESPONSE)])
     return st.builds(
         raw_frame,
@@ -166,7 +166,7 @@ SLOW_FLOODS = {
 
 
 @pytest.mark.parametrize("kind", SLOW_FLOODS)
-def test_frames_below_the_limit_of_a_second_leave_nothing_behind(kind: str, traced: None) -> None:
+def test_frames_below_the_limit_of_a_second_use_no_memory_afterwards(kind: str, traced: None) -> None:
     pair, _ = a_called_server()
     pair.peer.send_headers(3, REQUEST)
     pair.peer.reset_stream(3)
@@ -180,7 +180,7 @@ def test_frames_below_the_limit_of_a_second_leave_nothing_behind(kind: str, trac
     assert held() - before < 8_000  # about four bytes for each frame
 
 
-def test_header_table_sizes_that_change_without_end_leave_nothing_behind(traced: None) -> None:
+def test_repeated_changes_of_the_header_table_size_use_no_memory_afterwards(traced: None) -> None:
     pair, _ = a_called_server()
     before = held()
     for _ in range(2):
@@ -215,7 +215,7 @@ def open_and_reset(pair: Pair, count: int) -> None:
     pair.http2.take_outgoing()
 
 
-def test_calls_that_are_opened_and_reset_leave_nothing_behind() -> None:
+def test_calls_that_are_opened_and_reset_use_no_memory_afterwards() -> None:
     pair = a_server()
     for _ in range(10):
         pair.now += 2
@@ -225,19 +225,19 @@ def test_calls_that_are_opened_and_reset_leave_nothing_behind() -> None:
     assert len(pair.http2._h2.streams) + len(pair.http2._h2._closed_streams) < 200
 
 
-def test_calls_that_are_opened_and_reset_at_once_are_a_flood() -> None:
+def test_calls_that_are_opened_and_reset_immediately_end_the_connection() -> None:
     pair = a_server()
     open_and_reset(pair, 600)
     assert pair.http2.meter.is_flooded
 
 
-def test_a_flood_of_empty_continuations_ends_the_connection() -> None:
+def test_many_empty_continuations_end_the_connection() -> None:
     pair = a_server()
     pair.receive(raw_frame(HEADERS, 0, 1), raw_frame(CONTINUATION, 0, 1) * 100)
     assert pair.http2.failure is not None
 
 
-def test_a_large_frame_byte_by_byte_is_looked_at_once() -> None:
+def test_a_large_frame_received_byte_by_byte_is_parsed_once() -> None:
     """Otherwise the time would grow with the square of its size, and the test would take minutes."""
     pair, call = a_called_server()
     pair.receive(raw_frame(DATA, 0, 1, size=200_000))
@@ -247,7 +247,7 @@ def test_a_large_frame_byte_by_byte_is_looked_at_once() -> None:
     assert len(call._inbox) == 200_000
 
 
-def test_a_frame_that_is_not_complete_is_all_that_is_held(traced: None) -> None:
+def test_only_the_incomplete_frame_is_stored(traced: None) -> None:
     pair, _ = a_called_server()
     before = held()
     pair.receive(raw_frame(DATA, 0, 1, b"x" * 200_000, size=262_144))

@@ -1,4 +1,4 @@
-"""HTTP/2 with limits, against a peer of plain h2: data, windows, ends, and the rules a peer can break."""
+"""HTTP/2 with limits, tested with a peer that uses h2: data, windows, ends, and violations by a peer."""
 
 import logging
 
@@ -215,7 +215,7 @@ def test_reading_opens_the_window_again() -> None:
     assert pair.http2.failure is None
 
 
-def test_padding_is_given_back_at_once() -> None:
+def test_padding_opens_the_window_again_immediately() -> None:
     pair, _ = a_called_server()
     padding = raw_frame(DATA, PADDED, 1, b"\xff" + bytes(255))
     for _ in range(4 * SERVER_WINDOW // (256 * 400)):
@@ -239,7 +239,7 @@ def test_unread_data_of_a_call_that_is_over_does_not_close_the_window_of_the_con
     assert pair.peer.outbound_flow_control_window > SERVER_WINDOW // 4
 
 
-def test_data_that_crosses_a_reset_is_dropped_and_given_back() -> None:
+def test_data_that_arrives_after_a_reset_is_dropped_and_opens_the_window_again() -> None:
     """The peer sends a window of data on each of three calls before it processes the reset."""
     pair = a_server()
     for stream_id in (1, 3, 5):
@@ -259,7 +259,7 @@ def test_data_that_crosses_a_reset_is_dropped_and_given_back() -> None:
 
 
 def goaway_of(pair: Pair) -> tuple[int, bytes]:
-    """What the peer is told."""
+    """The debug data of the GOAWAY frame that the peer receives."""
     sent = pair.http2.take_outgoing()
     assert sent[3] == GOAWAY
     return int.from_bytes(sent[13:17], "big"), sent[17:]
@@ -275,7 +275,7 @@ def test_a_goaway_ends_all_calls_with_its_text() -> None:
         pair.http2.open_call(REQUEST)
 
 
-def test_a_violation_is_reported_to_the_peer_and_ends_everything() -> None:
+def test_a_violation_is_reported_to_the_peer_and_ends_the_connection() -> None:
     pair, call = a_called_server()
     pair.receive(raw_frame(DATA, 0, 1, size=2**24 - 1))
     text = "a frame has 16777215 bytes, allowed are 262144"
@@ -334,7 +334,7 @@ def request_with(*fields: tuple[str, str]) -> bytes:
         raw_frame(PING, 0, 0, b"1234"),
     ],
 )
-def test_what_breaks_the_rules_of_http2_ends_the_connection(frames: bytes) -> None:
+def test_violations_of_http2_end_the_connection(frames: bytes) -> None:
     pair = a_server()
     pair.receive(frames)
     assert str(pair.http2.failure).startswith("HTTP/2 protocol error: ")
@@ -348,7 +348,7 @@ def test_a_server_is_not_called_by_a_client_that_is_called() -> None:
     assert str(pair.http2.failure).startswith("HTTP/2 protocol error: ")
 
 
-def test_a_small_header_block_that_stands_for_huge_headers_is_rejected() -> None:
+def test_a_small_header_block_that_expands_to_huge_headers_is_rejected() -> None:
     """A field of 4 KB in the header table, repeated by one byte each."""
     pair = a_server()
     block = pair.peer.encoder.encode([*REQUEST, ("x", "y" * 4_000)]) + b"\xbe" * 5

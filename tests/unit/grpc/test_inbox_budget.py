@@ -1,4 +1,4 @@
-"""How many received bytes are stored, for each connection and in total."""
+"""The number of received bytes that are stored, for each connection and in total."""
 
 from ankaios.grpc.inbox_budget import InboxBudget, message_time_limit
 from ankaios.grpc.wire_format import MIB

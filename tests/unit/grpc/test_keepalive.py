@@ -1,4 +1,4 @@
-"""When a silent peer gets a ping, and when it counts as dead."""
+"""The time at which a silent peer gets a ping, and the time at which it counts as dead."""
 
 from ankaios.grpc.keepalive import Keepalive, KeepaliveTimer
 

@@ -1,4 +1,4 @@
-"""Which connections are accepted while others are not set up yet."""
+"""Connections that are accepted while others are not set up yet."""
 
 from ankaios.grpc.open_handshakes import ConnectionLimits, OpenHandshakes, connection_limits
 
@@ -21,7 +21,7 @@ def test_the_limits_leave_descriptors_for_agents_and_for_the_server() -> None:
         assert 0 < limits.reserved_handshakes < limits.handshakes
 
 
-def test_one_address_can_use_a_part_of_the_places_only() -> None:
+def test_one_address_can_use_only_a_part_of_the_slots() -> None:
     opened = handshakes("a", "a", "a", "a")
     assert opened.start(10, "a", 0.5) == (False, None)
     assert opened.start(11, "b", 0.5) == (True, None)
@@ -34,7 +34,7 @@ def test_the_oldest_of_the_address_ends_if_it_had_enough_time() -> None:
     assert len(opened) == 4
 
 
-def test_places_are_reserved_for_addresses_of_known_agents() -> None:
+def test_slots_are_reserved_for_addresses_of_known_agents() -> None:
     opened = handshakes("a", "b", "c", "d", "e", "f")
     opened.remember("agent")
     assert opened.start(10, "g", 0.5) == (False, None)
@@ -49,7 +49,7 @@ def test_for_a_full_table_the_oldest_of_an_unknown_address_ends() -> None:
     assert opened.start(10, "g", 2.0) == (True, 1)
 
 
-def test_a_connection_that_is_set_up_or_has_ended_leaves_its_place() -> None:
+def test_a_connection_that_is_set_up_or_has_ended_releases_its_slot() -> None:
     opened = handshakes("a", "a", "a", "a")
     opened.end(2)
     opened.end(2)

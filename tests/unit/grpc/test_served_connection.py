@@ -1,4 +1,4 @@
-"""The server's end of a connection: its server, and limits on what peers cost."""
+"""The server side of a connection: its server, and limits for peers."""
 
 import socket
 
@@ -64,7 +64,7 @@ async def test_a_connection_that_has_used_its_share_waits_for_the_next_slice_of_
     assert answers(connected) == 30
 
 
-async def test_the_end_of_a_connection_that_waits_ends_the_waiting() -> None:
+async def test_the_end_of_a_waiting_connection_ends_the_wait() -> None:
     connected = a_server_connection(SharedBudgets(1000))
     connected.receive(START + PING_OF_PEER * 600)
     connected.connection.abort("over")

@@ -10,7 +10,7 @@ from ankaios.common.listening_socket import bind_socket
 from ankaios.grpc.server import GrpcServer
 
 
-async def test_a_connection_that_fails_while_its_transport_is_created_leaves_nothing(
+async def test_a_connection_that_fails_while_its_transport_is_created_is_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failed = asyncio.Event()

@@ -93,7 +93,7 @@ def test_an_unusable_url_is_reported_as_it_was_given(url: str) -> None:
 
 
 @given(st.text())
-def test_no_text_does_worse_than_to_be_a_bad_url(text: str) -> None:
+def test_any_text_is_a_url_or_rejected(text: str) -> None:
     for url in (text, f"http://{text}", f"https://[{text}]:{text}"):
         with suppress(BadUrl):
             assert address_of(url).host
@@ -111,22 +111,24 @@ def test_requests_name_the_server_as_http_requires_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "told"),
+    ("status", "kind", "expected"),
     [
         (Status.FAILED_PRECONDITION, VersionRefused, "Ankaios version mismatch: 'why'."),
         (Status.UNAUTHENTICATED, AccessRefused, "why"),
         (Status.INTERNAL, CannotConnect, "Could not connect to Ankaios server on 'url'."),
     ],
 )
-def test_the_status_of_a_refusal_says_what_to_do_next(status: Status, kind: type[Exception], told: str) -> None:
+def test_the_status_of_a_rejection_determines_the_type_of_the_error(
+    status: Status, kind: type[Exception], expected: str
+) -> None:
     fault = refusal_error(CallFailed(status, "why"), "url")
-    assert (type(fault), str(fault)) == (kind, told)
+    assert (type(fault), str(fault)) == (kind, expected)
     if isinstance(fault, CannotConnect):
         assert fault.reason == "the server rejected the call: why (INTERNAL)"
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "expected"),
     [
         (TlsFailure("unknown ca", from_peer=True), "the server rejected the certificate 'crt.pem': unknown ca"),
         (TlsFailure("wrong version number", from_peer=False), "the server does not use TLS"),
@@ -136,8 +138,8 @@ def test_the_status_of_a_refusal_says_what_to_do_next(status: Status, kind: type
         ),
     ],
 )
-def test_a_failure_of_tls_names_the_file_to_check(failure: TlsFailure, told: str) -> None:
-    assert explain_tls_failure(failure, PEM) == told
+def test_a_failure_of_tls_names_the_file_to_check(failure: TlsFailure, expected: str) -> None:
+    assert explain_tls_failure(failure, PEM) == expected
 
 
 def test_a_server_that_sent_no_settings_may_require_tls() -> None:

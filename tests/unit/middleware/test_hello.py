@@ -1,4 +1,4 @@
-"""Which hellos are accepted, and the exact texts of the rejections."""
+"""Accepted hellos, and the exact texts of the rejections."""
 
 from collections.abc import Callable
 
@@ -26,13 +26,13 @@ def refusal(failure: pytest.ExceptionInfo[CallFailed]) -> tuple[int, str]:
     return failure.value.status, failure.value.text
 
 
-def test_an_agent_with_a_good_version_comes_in_by_its_name() -> None:
+def test_an_agent_with_a_supported_version_is_accepted_by_its_name() -> None:
     assert check_agent_hello(an_agent_hello(), None) == "agent_A"
     check_commander_hello(a_commander_hello("1.1.0-pre"))
 
 
 @pytest.mark.parametrize("message", [None, ToServer()])
-def test_an_empty_first_message_is_refused(message: ToServer | None) -> None:
+def test_an_empty_first_message_is_rejected(message: ToServer | None) -> None:
     checks: list[Callable[[], str]] = [lambda: check_agent_hello(message, None), lambda: check_commander_hello(message)]
     for check in checks:
         with pytest.raises(CallFailed) as failure:
@@ -40,7 +40,7 @@ def test_an_empty_first_message_is_refused(message: ToServer | None) -> None:
         assert refusal(failure) == (Status.INVALID_ARGUMENT, "Empty")
 
 
-def test_another_first_message_is_refused() -> None:
+def test_another_first_message_is_rejected() -> None:
     for wrong in (a_commander_hello(), ToServer(goodbye=Goodbye())):
         with pytest.raises(CallFailed) as failure:
             check_agent_hello(wrong, None)
@@ -51,7 +51,7 @@ def test_another_first_message_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0.0", "0.6.0", "v1.0.0", "1", "", "1.0"])
-def test_other_versions_are_refused(version: str) -> None:
+def test_other_versions_are_rejected(version: str) -> None:
     expected = (
         Status.FAILED_PRECONDITION,
         f"Unsupported protocol version '{version}'. Currently supported '1'",
@@ -74,7 +74,7 @@ def test_certificate_count_is_checked_before_the_extension(count: int, text: str
     assert refusal(failure) == (Status.UNAUTHENTICATED, text)
 
 
-def test_certificates_with_names_and_connections_without_tls_pass() -> None:
+def test_certificates_with_names_and_connections_without_tls_are_accepted() -> None:
     check_agent_certificates(PeerCertificates(1, ()))
     check_agent_certificates(None)
 
@@ -102,7 +102,7 @@ def test_only_dns_names_are_compared() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a@b", "cli-conn-1", "commander-conn", "a b", "ä", "a\nb"])
-def test_names_that_would_confuse_request_ids_are_refused(name: str) -> None:
+def test_names_that_would_confuse_request_ids_are_rejected(name: str) -> None:
     with pytest.raises(CallFailed) as failure:
         check_agent_hello(an_agent_hello(name), None)
     assert failure.value.status == Status.INVALID_ARGUMENT

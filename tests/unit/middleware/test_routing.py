@@ -1,4 +1,4 @@
-"""Request ids, what incoming messages mean, and who receives what."""
+"""Request ids, the meaning of incoming messages, and the receivers of outgoing ones."""
 
 import pytest
 
@@ -80,12 +80,12 @@ def sent(table: SenderTables[str], message: FromServerMessage) -> dict[str, From
     return {receiver: FromServer.FromString(payload) for receiver, payload in deliveries}
 
 
-def test_requests_of_agents_carry_the_agent_name() -> None:
+def test_requests_of_agents_contain_the_agent_name() -> None:
     incoming = interpret_agent_message("a", ToServer(request=a_request("web@id@more")))
     assert incoming == Deliver(FromAgent("a", ToServer(request=a_request("a@web@id@more"))))
 
 
-def test_requests_of_clients_carry_the_connection() -> None:
+def test_requests_of_clients_contain_the_connection() -> None:
     incoming = interpret_client_message(CLI, ToServer(request=a_request("id@x")))
     assert incoming == Deliver(FromClient(CLI, a_request(f"{CLI}@id@x")))
 
@@ -128,7 +128,7 @@ def test_later_hellos_and_empty_messages_are_ignored() -> None:
             assert isinstance(incoming, Ignore)
 
 
-def test_goodbye_ends_the_conversation() -> None:
+def test_goodbye_ends_the_connection() -> None:
     assert both(ToServer(goodbye=Goodbye())) == [routing.Disconnect(), routing.Disconnect()]
 
 
@@ -139,7 +139,7 @@ def test_goodbye_ends_the_conversation() -> None:
         Request(requestId="id", completeStateRequest=CompleteStateRequest(subscribeForEvents=True)),
     ],
 )
-def test_an_agent_must_name_the_workload_of_what_is_answered_later(request_: Request) -> None:
+def test_an_agent_must_name_the_workload_of_requests_that_are_answered_later(request_: Request) -> None:
     incoming = interpret_agent_message("a", ToServer(request=request_))
     assert isinstance(incoming, RejectRequest)
     assert incoming.response.requestId == "id"
@@ -149,7 +149,7 @@ def test_an_agent_need_not_name_a_workload_for_a_single_answer() -> None:
     assert isinstance(interpret_agent_message("a", ToServer(request=a_request("id"))), Deliver)
 
 
-def test_log_entries_of_an_agent_pass_with_their_full_id() -> None:
+def test_log_entries_of_an_agent_are_forwarded_with_their_full_id() -> None:
     message = ToServer(logEntriesResponse=LogEntriesResponse(requestId="b@web@id"))
     assert interpret_agent_message("a", message) == Deliver(FromAgent("a", message))
     assert message.logEntriesResponse.requestId == "b@web@id"
@@ -175,7 +175,7 @@ def test_an_empty_list_of_states_is_delivered_as_it_is() -> None:
     assert interpret_agent_message("a", message) == Deliver(FromAgent("a", message))
 
 
-def test_clients_may_not_send_what_only_agents_know() -> None:
+def test_clients_may_not_send_messages_of_agents() -> None:
     message = ToServer(updateWorkloadState=UpdateWorkloadState(workloadStates=[a_state("a")]))
     assert isinstance(interpret_client_message(CLI, message), Ignore)
 
@@ -184,14 +184,14 @@ def test_clients_may_not_send_what_only_agents_know() -> None:
     ("request_id", "receiver", "rest"),
     [("a@web@id", "to a", "web@id"), (f"{CLI}@id", "to cli", "id"), ("commander-conn-1@x@y", "to commander", "x@y")],
 )
-def test_a_response_goes_to_whom_its_id_names(request_id: str, receiver: str, rest: str) -> None:
+def test_a_response_is_sent_to_the_receiver_named_by_its_id(request_id: str, receiver: str, rest: str) -> None:
     answer = error_response(request_id, "no")
     assert sent(tables(), Respond(answer)) == {receiver: FromServer(response=error_response(rest, "no"))}
     assert answer.requestId == request_id
 
 
 @pytest.mark.parametrize("request_id", ["gone@web@id", "a", "", "@id", "cli-conn-2@id"])
-def test_a_response_for_nobody_is_dropped_and_told(request_id: str) -> None:
+def test_a_response_without_receiver_is_dropped_and_reported(request_id: str) -> None:
     deliveries, undelivered = tables().deliveries(Respond(error_response(request_id, "no")))
     assert deliveries == []
     assert undelivered is not None
@@ -206,7 +206,7 @@ def test_an_encoded_response_equals_the_plain_form() -> None:
         assert FromServer.FromString(encode_response(response, "b@c")) == plain
 
 
-def test_states_go_to_all_cli_clients_and_to_agents_without_their_own() -> None:
+def test_states_are_sent_to_all_cli_clients_and_to_agents_without_their_own() -> None:
     states = (a_state("a", "x"), a_state("b", "y"), a_state("c", "z"))
     received = {
         receiver: [state.instanceName.workloadName for state in message.updateWorkloadState.workloadStates]
@@ -220,12 +220,12 @@ def test_lists_of_states_that_would_be_empty_are_not_sent() -> None:
     assert sent(tables(), BroadcastStates(())) == {}
 
 
-def test_the_end_of_a_log_campaign_goes_to_agents_and_cli_clients_with_the_full_id() -> None:
+def test_the_end_of_a_log_campaign_is_sent_to_agents_and_cli_clients_with_the_full_id() -> None:
     cancel = FromServer(logsCancelRequest=LogsCancelRequest(requestId="cli-conn-1@id"))
     assert sent(tables(), BroadcastLogsCancel("cli-conn-1@id")) == dict.fromkeys(("to a", "to b", "to cli"), cancel)
 
 
-def test_an_agent_hears_of_workloads_only_after_its_greeting() -> None:
+def test_an_agent_receives_workloads_only_after_its_greeting() -> None:
     table = tables()
     update, logs = FromServer(updateWorkload=UpdateWorkload()), FromServer(logsRequest=AgentLogsRequest(requestId="i"))
     greeting = FromServer(serverHello=ServerHello())
@@ -238,7 +238,7 @@ def test_an_agent_hears_of_workloads_only_after_its_greeting() -> None:
     assert sent(table, ToAgent("a", update)) == {}
 
 
-def test_nobody_who_left_receives_anything() -> None:
+def test_disconnected_peers_receive_no_messages() -> None:
     table = tables()
     table.remove_agent("a")
     table.remove_client(CLI)
@@ -261,7 +261,7 @@ def test_a_broadcast_is_encoded_once_for_all_receivers_of_the_same_states() -> N
     assert len({id(payload) for _, payload in deliveries}) == 2
 
 
-def test_an_agent_that_wants_only_some_states_receives_those_that_are_selected_for_it() -> None:
+def test_an_agent_that_requests_only_some_states_receives_those_that_are_selected_for_it() -> None:
     tables: SenderTables[str] = SenderTables()
     tables.add_agent("all", "to all")
     tables.add_agent("some", "to some", all_states=False)

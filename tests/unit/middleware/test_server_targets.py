@@ -32,7 +32,7 @@ def test_several_servers_are_tried_in_turn_with_a_pause_after_each_round() -> No
     assert targets.after(DOWN, 5.0) is None
 
 
-def test_a_server_on_standby_leads_to_the_leader() -> None:
+def test_a_standby_redirects_to_the_leader() -> None:
     targets = ServerTargets((A,), patience=5.0)
     assert targets.after(standby(C), 0.0) == NextTarget(C, 0.0)
     assert targets.can_follow
@@ -52,7 +52,7 @@ def test_servers_that_name_each_other_cause_no_busy_loop() -> None:
     assert targets.after(standby(B), 0.0) == NextTarget(B, 0.0)
 
 
-def test_a_server_with_tls_cannot_lead_to_one_without() -> None:
+def test_a_server_with_tls_cannot_redirect_to_one_without() -> None:
     targets = ServerTargets(("https://a:1",))
     assert targets.after(standby(B), 0.0) == NextTarget("https://a:1", PAUSE)
     assert targets.after(standby("https://b:1"), 0.0) == NextTarget("https://b:1", 0.0)

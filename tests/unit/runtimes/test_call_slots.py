@@ -25,7 +25,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_no_more_than_the_bound_work_at_a_time() -> None:
+async def test_the_number_of_concurrent_calls_is_limited() -> None:
     worker = Worker(CallSlots(working=2, release_after=1000))
     tasks = [asyncio.create_task(worker.work()) for _ in range(10)]
     await settle()
@@ -35,7 +35,7 @@ async def test_no_more_than_the_bound_work_at_a_time() -> None:
     assert worker.most == 2
 
 
-async def test_a_call_that_takes_long_gives_its_place_away_but_not_without_end() -> None:
+async def test_a_long_call_releases_its_slot_until_a_second_limit() -> None:
     worker = Worker(CallSlots(working=1, waiting=3, release_after=0))
     tasks = [asyncio.create_task(worker.work()) for _ in range(10)]
     async with asyncio.timeout(60):
@@ -48,7 +48,7 @@ async def test_a_call_that_takes_long_gives_its_place_away_but_not_without_end()
     assert worker.most == 4
 
 
-async def test_a_cancelled_call_frees_its_place() -> None:
+async def test_a_cancelled_call_releases_its_slot() -> None:
     worker = Worker(CallSlots(working=1, waiting=0, release_after=1000))
     first = asyncio.create_task(worker.work())
     await settle()

@@ -24,12 +24,12 @@ def hierarchies(
     return find_hierarchies("\n".join([OTHER, *mounts, "odd"]), own, is_writable, lambda _: CONTROLLERS)
 
 
-def test_root_makes_cgroups_at_the_top_and_not_in_the_service_of_the_agent() -> None:
+def test_root_creates_cgroups_at_the_top_and_not_in_the_service_of_the_agent() -> None:
     found = hierarchies([V2], "0::/system.slice/ank-agent.service")
     assert found == [CgroupHierarchy(2, CONTROLLERS, "/sys/fs/cgroup")]
 
 
-def test_another_user_makes_them_in_what_was_delegated() -> None:
+def test_another_user_creates_cgroups_in_the_delegated_cgroup() -> None:
     own = f"0::{USER}/app.slice/ank-agent.service"
     delegated = f"/sys/fs/cgroup{USER}"
     found = hierarchies([V2], own, lambda folder: folder.startswith(delegated))
@@ -37,7 +37,7 @@ def test_another_user_makes_them_in_what_was_delegated() -> None:
     assert hierarchies([V2], own, lambda _: False) == []
 
 
-def test_in_a_container_the_own_cgroup_may_be_what_is_mounted() -> None:
+def test_in_a_container_the_mounted_cgroup_may_be_the_own_cgroup() -> None:
     mount = V2.replace(" / /sys", " /box /sys")
     assert hierarchies([mount], "0::/box/a", lambda folder: folder.endswith("/a"))[0].parent == "/sys/fs/cgroup/a"
     assert hierarchies([V2], "0::/../outside", lambda folder: folder.endswith("outside")) == []
@@ -59,7 +59,7 @@ def plan(mounts: list[str], **limits: int) -> tuple[dict[str, object], list[str]
     return made, made.pop("unsupported")
 
 
-def test_with_version_2_there_is_one_cgroup_for_everything() -> None:
+def test_with_version_2_there_is_one_cgroup_for_all_controllers() -> None:
     made, missing = plan([V2], memory=1024)
     assert missing == []
     assert made == {
@@ -70,7 +70,7 @@ def test_with_version_2_there_is_one_cgroup_for_everything() -> None:
     }
 
 
-def test_with_both_versions_processes_are_in_the_newer_one_and_limits_where_the_controllers_are() -> None:
+def test_with_both_versions_processes_use_the_newer_one_and_limits_follow_the_controllers() -> None:
     made, missing = plan([PIDS, MEMORY, UNIFIED], pids=5)
     assert (made["processes"], missing) == ("/sys/fs/cgroup/unified/ankaios/web", [])
     assert made["limits"] == [("pids", ["/sys/fs/cgroup/pids/ankaios/web/pids.max"], 5)]
@@ -98,7 +98,7 @@ def test_a_limit_that_cannot_be_set_is_reported_and_the_others_are_set(tmp_path:
 
 
 @pytest.mark.parametrize("mount", [V2, PIDS])
-def test_a_cgroup_that_cannot_be_made_is_left_out(tmp_path: Path, mount: str) -> None:
+def test_a_cgroup_that_cannot_be_created_is_omitted(tmp_path: Path, mount: str) -> None:
     (tmp_path / "ankaios").write_text("not a folder")
     hierarchy = CgroupHierarchy(2 if mount == V2 else 1, CONTROLLERS, str(tmp_path))
     assert make_cgroups(plan_cgroups([hierarchy], "web", {})) == ([], [])

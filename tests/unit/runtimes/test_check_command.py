@@ -37,7 +37,7 @@ def test_a_healthcheck_that_is_no_json_is_a_failure_of_the_runtime() -> None:
         parse_image_healthcheck("{")
 
 
-def test_a_process_that_is_gone_is_no_target() -> None:
+def test_an_ended_process_is_no_target() -> None:
     with pytest.raises(RuntimeFailed, match="cannot find the process of the workload"):
         check_target_of(0)
     assert check_target_of(os.getpid()).pid == os.getpid()

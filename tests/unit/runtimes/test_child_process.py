@@ -35,7 +35,7 @@ def a_shell(script: str, *, merge: bool = False) -> ChildProcess:
     return ChildProcess("sh", ["-c", script], merge=merge)
 
 
-def test_output_and_exit_code_can_be_read_whenever_one_likes() -> None:
+def test_output_and_exit_code_can_be_read_at_any_time() -> None:
     child = a_shell("echo hello; exit 3")
     assert output_of(child) == b"hello\n"
     assert end_of(child) == 3
@@ -46,7 +46,7 @@ def test_an_end_by_a_signal_is_a_negative_code() -> None:
     assert end_of(a_shell("kill -TERM $$")) == -signal.SIGTERM
 
 
-def test_error_output_comes_apart_or_together() -> None:
+def test_error_output_is_separate_or_combined() -> None:
     apart = a_shell("echo no >&2; echo yes")
     assert output_of(apart) == b"yes\n"
     assert os.read(apart.stderr, 100) == b"no\n"
@@ -56,7 +56,7 @@ def test_error_output_comes_apart_or_together() -> None:
     end_of(together)
 
 
-def test_reading_too_early_does_not_wait() -> None:
+def test_reading_before_the_end_does_not_wait() -> None:
     child = a_shell("read line; echo $line")
     with pytest.raises(BlockingIOError):
         os.read(child.stdout, 100)
@@ -73,7 +73,7 @@ def test_a_program_reads_nothing_once_its_input_is_closed() -> None:
     end_of(child)
 
 
-def test_a_program_has_its_own_group_and_ends_with_all_it_started() -> None:
+def test_a_program_has_its_own_group_and_ends_with_all_its_processes() -> None:
     child = a_shell("sleep 100 & echo $!; wait")
     select.select([child.stdout], [], [], 60)
     grandchild = int(os.read(child.stdout, 100))
@@ -88,7 +88,7 @@ def test_a_program_does_not_ignore_broken_pipes_as_python_does() -> None:
     assert end_of(a_shell("sh -c 'kill -PIPE $$'; exit $?")) == 128 + signal.SIGPIPE
 
 
-def test_a_program_is_searched_in_the_path_it_is_given(tmp_path: Path) -> None:
+def test_a_program_is_searched_in_the_given_path(tmp_path: Path) -> None:
     program = tmp_path / "second" / "tool"
     program.parent.mkdir()
     (tmp_path / "first").write_text("no folder")
@@ -100,7 +100,7 @@ def test_a_program_is_searched_in_the_path_it_is_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("program", "kind"), [("no-such-tool", FileNotFoundError), ("/tmp", PermissionError)])
-def test_a_program_that_cannot_start_leaves_nothing_open(program: str, kind: type[OSError]) -> None:
+def test_a_program_that_cannot_start_leaves_no_open_descriptors(program: str, kind: type[OSError]) -> None:
     before = sorted(os.listdir("/proc/self/fd"))
     with pytest.raises(kind, match=program):
         ChildProcess(program, [])

@@ -20,7 +20,7 @@ async def test_a_program_gets_its_input_and_its_output_is_returned() -> None:
     assert await run("cat; echo more", b"given\n") == "given\nmore\n"
 
 
-async def test_a_program_that_does_not_read_its_input_is_fine() -> None:
+async def test_a_program_that_does_not_read_its_input_succeeds() -> None:
     assert await run("exec 0<&-; echo done", b"x" * 1_000_000) == "done\n"
 
 
@@ -48,7 +48,7 @@ async def test_a_failure_without_error_output_contains_the_exit_code() -> None:
         await run("exit 4")
 
 
-async def test_a_program_killed_in_mid_call_is_a_failure() -> None:
+async def test_a_program_killed_during_a_call_is_a_failure() -> None:
     with pytest.raises(CommandFailed, match="Ended by signal 9") as caught:
         await run("kill -9 $$")
     assert caught.value.exit_code == -9
@@ -65,12 +65,12 @@ async def test_an_argument_that_cannot_be_passed_is_a_failure() -> None:
         await run_command("true", ["a\0b"], limit=1)
 
 
-async def test_a_hanging_program_is_given_up_and_ended_with_all_it_started(tmp_path: Path) -> None:
+async def test_a_hanging_program_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match=r"No response within 0\.3 s"):
         await run(f"sleep 100 & echo $! > {tmp_path}/pid; wait", limit=0.3)
     child = int((tmp_path / "pid").read_text())
     async with asyncio.timeout(60):
-        while _runs(child):  # noqa: ASYNC110 - nothing tells
+        while _runs(child):  # noqa: ASYNC110 - no event is available
             await asyncio.sleep(0.01)
 
 
@@ -81,7 +81,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def test_output_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_with_endless_output_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "MAX_OUTPUT", 100_000)
     with pytest.raises(CommandFailed, match="More than 100000 bytes of output"):
         await run("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done")
@@ -92,7 +92,7 @@ async def test_output_that_is_no_text_is_a_failure() -> None:
         await run(r"printf 'a\377'")
 
 
-async def test_where_the_system_has_no_process_descriptors_the_end_is_looked_for(
+async def test_without_process_descriptors_the_end_is_polled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
@@ -101,7 +101,7 @@ async def test_where_the_system_has_no_process_descriptors_the_end_is_looked_for
         await run("exec 1>&- 2>&-; sleep 100", limit=0.2)
 
 
-async def test_more_input_than_a_pipe_holds_is_read_by_and_by() -> None:
+async def test_input_larger_than_a_pipe_is_read_in_parts() -> None:
     assert await run("sleep 0.01; wc -c", b"x" * 300_000) == "300000\n"
 
 
@@ -120,7 +120,7 @@ async def test_a_cancelled_call_ends_the_program(tmp_path: Path) -> None:
     assert not _runs(int((tmp_path / "pid").read_text()))
 
 
-async def test_streamed_output_comes_in_pieces_with_the_error_output() -> None:
+async def test_streamed_output_is_returned_in_parts_with_the_error_output() -> None:
     pieces = stream_command("sh", ["-c", "echo one; echo two >&2"])
     assert b"".join([piece async for piece in pieces]) == b"one\ntwo\n"
 

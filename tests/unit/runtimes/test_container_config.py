@@ -43,7 +43,7 @@ def test_a_minimal_configuration_gives_the_documented_run_command() -> None:
     ]
 
 
-def test_all_parts_of_a_run_command_have_their_documented_place() -> None:
+def test_all_parts_of_a_run_command_have_their_documented_position() -> None:
     """[utest->swdd~podman-create-workload-mounts-fifo-files~1]
     [utest->swdd~podman-create-workload-sets-optionally-container-name~1]
     [utest->swdd~podman-adapt-mount-interface-pipes-into-workload~2]
@@ -106,7 +106,7 @@ def test_starting_again_uses_the_general_options_only() -> None:
     ]
 
 
-def test_log_options_keep_their_order_and_are_left_out_when_unset() -> None:
+def test_log_options_keep_their_order_and_are_omitted_when_unset() -> None:
     assert log_arguments("c1", LogOptions()) == ["logs", "c1"]
     options = LogOptions(follow=True, tail=-1, since="2024-01-01T00:00:00Z", until="u")
     expected = ["logs", "-f", "--since", "2024-01-01T00:00:00Z", "--until", "u", "--tail", "-1", "c1"]
@@ -130,7 +130,7 @@ def test_log_options_keep_their_order_and_are_left_out_when_unset() -> None:
         ("image: a\ngeneralOptions: [[a]]", r"generalOptions\[0\]: expected a string, found list"),
     ],
 )
-def test_an_invalid_configuration_is_rejected_with_fault_and_place(text: str, why: str) -> None:
+def test_an_invalid_configuration_is_rejected_with_error_and_position(text: str, why: str) -> None:
     with pytest.raises(Unsupported, match=why):
         ContainerConfig.parse(text)
 
@@ -146,10 +146,10 @@ def test_an_invalid_configuration_is_rejected_with_fault_and_place(text: str, wh
         ("[--restart]", False),
     ],
 )
-def test_containers_that_the_runtime_restarts_are_known(options: str, restarted: bool) -> None:
+def test_containers_that_the_runtime_restarts_are_recognised(options: str, restarted: bool) -> None:
     assert is_restarted_by_runtime(f"image: a\ncommandOptions: {options}") is restarted
 
 
-def test_without_a_readable_configuration_no_restart_by_the_runtime_is_known() -> None:
+def test_an_unreadable_configuration_has_no_restart_by_the_runtime() -> None:
     assert not is_restarted_by_runtime("commandOptions: [--restart=always]")
     assert not is_restarted_by_runtime("")

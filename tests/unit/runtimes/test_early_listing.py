@@ -35,7 +35,7 @@ async def ids(cli: PodmanCli, **more: float) -> list[str]:
         await cli.close()
 
 
-async def test_the_connector_uses_the_listing_that_is_under_way(stand_in: StandIn) -> None:
+async def test_the_connector_uses_the_running_listing(stand_in: StandIn) -> None:
     stand_in.script("ps", do="print", stdout=json.dumps([a_container("c1")]))
     settings = settings_of(stand_in)
     early = EarlyListing(settings)
@@ -46,7 +46,7 @@ async def test_the_connector_uses_the_listing_that_is_under_way(stand_in: StandI
     assert record["environ"]["GOGC"] == "400"
 
 
-async def test_a_listing_is_as_old_as_its_question(stand_in: StandIn) -> None:
+async def test_the_age_of_a_listing_counts_from_its_request(stand_in: StandIn) -> None:
     settings = settings_of(stand_in)
     early = EarlyListing(settings)
     cli = PodmanCli(settings, early)
@@ -111,7 +111,7 @@ def test_the_output_need_not_be_read_while_the_agent_is_loaded(stand_in: StandIn
     assert process.has_ended()
 
 
-def test_a_listing_that_is_not_taken_does_not_outlive_the_agent(stand_in: StandIn) -> None:
+def test_an_unused_listing_ends_with_the_agent(stand_in: StandIn) -> None:
     stand_in.script("ps", do="hang")
     early = EarlyListing(settings_of(stand_in))
     process = early._process

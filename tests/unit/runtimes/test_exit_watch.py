@@ -30,7 +30,7 @@ async def test_the_end_of_a_process_is_reported_once() -> None:
     watch.close()
 
 
-async def test_a_process_that_is_not_the_right_one_is_not_watched() -> None:
+async def test_a_process_with_another_identity_is_not_watched() -> None:
     process = a_process()
     assert watch_exit(process.pid, lambda pid: pid != process.pid, lambda: None) is None
     process.kill()
@@ -49,15 +49,15 @@ async def test_a_process_that_has_ended_is_not_watched() -> None:
 
 async def test_a_closed_watch_reports_nothing() -> None:
     process = a_process()
-    told: list[str] = []
-    watch = watch_exit(process.pid, lambda _: True, lambda: told.append("ended"))
+    reported: list[str] = []
+    watch = watch_exit(process.pid, lambda _: True, lambda: reported.append("ended"))
     assert watch is not None
     watch.close()
     watch.close()
     process.kill()
     process.wait()
     await asyncio.sleep(0)
-    assert told == []
+    assert reported == []
 
 
 async def test_without_process_descriptors_nothing_can_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:

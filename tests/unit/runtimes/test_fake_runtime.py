@@ -23,7 +23,7 @@ async def test_errors_are_raised_in_order_and_then_it_works() -> None:
     assert [call for call, _ in runtime.calls] == ["create"] * 3
 
 
-async def test_a_failed_start_leaves_nothing_of_what_was_to_be_used_again() -> None:
+async def test_a_failed_start_removes_the_container_to_be_reused() -> None:
     runtime = FakeRuntime()
     workload = await runtime.create_workload(SPEC, Extras())
     runtime.fail_next("create", RuntimeFailed("no"))
@@ -56,8 +56,8 @@ async def test_a_held_call_hangs_until_it_is_released() -> None:
 async def test_states_wrong_states_and_losses_are_reported() -> None:
     runtime = FakeRuntime()
     workload = runtime.add_existing(an_instance(), exited(1))
-    told: list[ExecutionState] = []
-    checker = runtime.start_checker(SPEC, workload.id, told.append)
+    reported: list[ExecutionState] = []
+    checker = runtime.start_checker(SPEC, workload.id, reported.append)
     other = runtime.start_checker(a_workload("other"), "other", lambda _: None)
     await asyncio.sleep(0)
     runtime.set_state(workload.id, RUNNING_OK)
@@ -67,16 +67,16 @@ async def test_states_wrong_states_and_losses_are_reported() -> None:
     checker.stop()
     checker.stop()
     other.stop()
-    assert told == [exited(1), RUNNING_OK, SUCCEEDED_OK, FAILED_LOST]
+    assert reported == [exited(1), RUNNING_OK, SUCCEEDED_OK, FAILED_LOST]
     assert runtime.checkers == []
 
 
 async def test_a_checker_that_is_stopped_immediately_reports_nothing() -> None:
     runtime = FakeRuntime()
-    told: list[ExecutionState] = []
-    runtime.start_checker(SPEC, "x", told.append).stop()
+    reported: list[ExecutionState] = []
+    runtime.start_checker(SPEC, "x", reported.append).stop()
     await asyncio.sleep(0)
-    assert told == []
+    assert reported == []
 
 
 async def test_only_what_exists_can_be_started_again() -> None:
@@ -95,7 +95,7 @@ async def test_a_runtime_without_logs_raises_unsupported() -> None:
         await anext(aiter(runtime.logs("x", LogOptions())))
 
 
-async def test_closing_is_noted() -> None:
+async def test_closing_is_recorded() -> None:
     runtime = FakeRuntime()
     await runtime.close()
     assert runtime.closed

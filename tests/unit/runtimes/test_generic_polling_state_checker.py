@@ -12,21 +12,21 @@ from ankaios.simulation.virtual_time import VirtualTimeLoop
 
 
 class Getter:
-    """Returns states from a list, the last one repeatedly; `looks` counts the calls."""
+    """Returns states from a list, the last one repeatedly; `polls` counts the calls."""
 
     def __init__(self, *states: ExecutionState, pause: float | None = None) -> None:
         self.states = list(states)
-        self.looks = 0
+        self.polls = 0
         self.closed = False
-        self.looked = asyncio.Event()
+        self.polled = asyncio.Event()
         self._pause = pause
 
     def open(self, hint: Callable[[], None]) -> None:
         self.hint = hint
 
     async def get_state(self) -> ExecutionState:
-        self.looks += 1
-        self.looked.set()
+        self.polls += 1
+        self.polled.set()
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
     def pause(self) -> float | None:
@@ -35,11 +35,11 @@ class Getter:
     def close(self) -> None:
         self.closed = True
 
-    async def until(self, looks: int) -> None:
+    async def until(self, polls: int) -> None:
         async with asyncio.timeout(60):
-            while self.looks < looks:
-                self.looked.clear()
-                await self.looked.wait()
+            while self.polls < polls:
+                self.polled.clear()
+                await self.polled.wait()
         await settle()
 
 
@@ -49,11 +49,11 @@ async def settle() -> None:
 
 
 async def test_the_first_state_is_reported_immediately() -> None:
-    told: list[ExecutionState] = []
-    checker = GenericPollingStateChecker("web", Getter(RUNNING_OK), told.append)
+    reported: list[ExecutionState] = []
+    checker = GenericPollingStateChecker("web", Getter(RUNNING_OK), reported.append)
     await settle()
     checker.stop()
-    assert told == [RUNNING_OK]
+    assert reported == [RUNNING_OK]
 
 
 @pytest.mark.parametrize("call", ["get_state", "pause"])
@@ -61,7 +61,7 @@ async def test_a_checker_reports_an_internal_error_and_polls_again(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.0)
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
     getter = Getter(RUNNING_OK)
     works, has_failed = getattr(getter, call), list[bool]()
 
@@ -72,99 +72,99 @@ async def test_a_checker_reports_an_internal_error_and_polls_again(
         return works()
 
     monkeypatch.setattr(getter, call, fails_once)
-    checker = GenericPollingStateChecker("web", getter, told.append)
+    checker = GenericPollingStateChecker("web", getter, reported.append)
     await getter.until(2 if call == "pause" else 1)
     why = "Internal error: ValueError: a bug, starting it again in 0 s"
-    assert told[-2:] == [FAILED_UNKNOWN.because(why), RUNNING_OK]
+    assert reported[-2:] == [FAILED_UNKNOWN.because(why), RUNNING_OK]
     assert "internal error in the state checker of 'web', starting it again in 0 s: ValueError: a bug" in caplog.text
     assert "Traceback" in caplog.text
     checker.stop()
 
 
 async def test_a_checker_stopped_after_an_internal_error_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
     getter = Getter(RUNNING_OK)
     monkeypatch.setattr(getter, "pause", lambda: 1 / 0)
-    checker = GenericPollingStateChecker("web", getter, told.append)
+    checker = GenericPollingStateChecker("web", getter, reported.append)
     await settle()
     checker.stop()
-    count = len(told)
+    count = len(reported)
     await settle()
-    assert (len(told), getter.closed) == (count, True)
+    assert (len(reported), getter.closed) == (count, True)
 
 
 async def test_only_changes_are_reported() -> None:
     """[utest->swdd~generic-state-checker-sends-workload-state~1]
     [utest->swdd~podman-workload-sends-workload-state~1]
     """
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
     getter = Getter(RUNNING_OK, RUNNING_OK, exited(1), exited(1), exited(2), RUNNING_OK)
-    checker = GenericPollingStateChecker("web", getter, told.append)
-    for looks in range(1, 7):
-        await getter.until(looks)
+    checker = GenericPollingStateChecker("web", getter, reported.append)
+    for polls in range(1, 7):
+        await getter.until(polls)
         getter.hint()
     checker.stop()
-    assert told == [RUNNING_OK, exited(1), exited(2), RUNNING_OK]
+    assert reported == [RUNNING_OK, exited(1), exited(2), RUNNING_OK]
 
 
 async def test_the_state_before_the_first_poll_is_not_reported() -> None:
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
     getter = Getter(NEVER_RECEIVED)
-    checker = GenericPollingStateChecker("web", getter, told.append)
+    checker = GenericPollingStateChecker("web", getter, reported.append)
     await getter.until(1)
     checker.stop()
-    assert told == []
+    assert reported == []
 
 
-def test_it_asks_every_half_second_and_reports_what_is_new() -> None:
+def test_it_polls_every_half_second_and_reports_changes() -> None:
     """[utest->swdd~agent-provides-generic-state-checker-implementation~1]"""
-    told: list[tuple[float, ExecutionState]] = []
+    reported: list[tuple[float, ExecutionState]] = []
 
     async def watch() -> None:
         time = asyncio.get_running_loop().time
         getter = Getter(RUNNING_OK, RUNNING_OK, SUCCEEDED_OK, pause=POLL_INTERVAL)
-        checker = GenericPollingStateChecker("web", getter, lambda state: told.append((time(), state)))
+        checker = GenericPollingStateChecker("web", getter, lambda state: reported.append((time(), state)))
         await getter.until(4)
         checker.stop()
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(watch())
-    assert told == [(0.0, RUNNING_OK), (1.0, SUCCEEDED_OK)]
+    assert reported == [(0.0, RUNNING_OK), (1.0, SUCCEEDED_OK)]
 
 
 async def test_without_a_pause_it_polls_only_after_a_hint() -> None:
     getter = Getter(RUNNING_OK)
     checker = GenericPollingStateChecker("web", getter, lambda _: None)
     await settle()
-    assert getter.looks == 1
+    assert getter.polls == 1
     getter.hint()
     await settle()
-    assert getter.looks == 2
+    assert getter.polls == 2
     checker.stop()
 
 
 async def test_a_stopped_checker_reports_nothing() -> None:
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
     getter = Getter(RUNNING_OK, exited(1))
-    checker = GenericPollingStateChecker("web", getter, told.append)
+    checker = GenericPollingStateChecker("web", getter, reported.append)
     await settle()
     getter.hint()
     checker.stop()
     checker.stop()
     await settle()
-    assert told == [RUNNING_OK]
+    assert reported == [RUNNING_OK]
     assert getter.closed
 
 
 async def test_a_sink_may_stop_its_own_checker() -> None:
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
     getter = Getter(RUNNING_OK, exited(1), pause=0.0)
 
     def sink(state: ExecutionState) -> None:
-        told.append(state)
+        reported.append(state)
         checker.stop()
 
     checker = GenericPollingStateChecker("web", getter, sink)
     await getter.until(1)
     await settle()
-    assert told == [RUNNING_OK]
+    assert reported == [RUNNING_OK]

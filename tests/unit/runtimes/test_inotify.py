@@ -58,7 +58,7 @@ async def test_a_written_file_is_reported_and_a_read_file_is_not(tmp_path: Path)
     changes.inotify.close()
 
 
-async def test_a_folder_no_longer_watched_is_silent(tmp_path: Path) -> None:
+async def test_an_unwatched_folder_reports_nothing(tmp_path: Path) -> None:
     changes = Changes()
     first, second = tmp_path / "1", tmp_path / "2"
     for folder in (first, second):
@@ -103,7 +103,7 @@ async def test_dropped_events_are_reported_without_a_name(monkeypatch: pytest.Mo
     changes.inotify.close()
 
 
-def test_events_are_cut_out_of_the_bytes_read() -> None:
+def test_events_are_parsed_from_the_bytes_read() -> None:
     head = struct.Struct("iIII")
     data = head.pack(1, IN_CREATE, 0, 16) + b"name".ljust(16, b"\0") + head.pack(2, IN_CREATE, 0, 0)
     assert _events(data) == [(1, IN_CREATE, "name"), (2, IN_CREATE, "")]

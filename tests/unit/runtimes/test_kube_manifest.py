@@ -90,7 +90,7 @@ def test_all_documents_stay_and_only_the_first_match_is_changed() -> None:
         ("3", "shop/web", "needs a text at 'kind'"),
     ],
 )
-def test_a_target_that_cannot_be_found_is_refused(manifest: str, target: str, why: str) -> None:
+def test_a_target_that_cannot_be_found_is_rejected(manifest: str, target: str, why: str) -> None:
     with pytest.raises(Unsupported) as caught:
         add_control_interface(manifest, Target.parse(target), FOLDER)
     assert why in str(caught.value)
@@ -104,7 +104,7 @@ def test_a_target_names_pod_and_container(text: str) -> None:
     assert str(caught.value) == f"Invalid control interface target format: '{text}'. {expected}"
 
 
-def test_a_missing_target_is_refused() -> None:
+def test_a_missing_target_is_rejected() -> None:
     with pytest.raises(Unsupported, match=r"Control interface target not specified in runtime config\."):
         Target.parse(None)
 
@@ -136,7 +136,7 @@ def test_devices_are_added_to_the_container_that_requested_them() -> None:
     assert pod["metadata"]["annotations"] == {"akri.sh/x": "1"}
 
 
-def test_a_request_without_container_goes_to_the_only_one() -> None:
+def test_a_request_without_container_is_for_the_only_one() -> None:
     grant = DeviceGrant(envs={"A": "b"}, annotations={"x": "y"})
     (deployment,) = documents(add_grants(DEPLOYMENT, [grant]))
     template = deployment["spec"]["template"]
@@ -153,13 +153,13 @@ def test_a_request_without_container_goes_to_the_only_one() -> None:
         (DeviceGrant(container="web", cdi_devices=("v/c=n",)), "podman-kube has no CDI devices, such as 'v/c=n'."),
     ],
 )
-def test_devices_that_cannot_be_placed_are_refused(grant: DeviceGrant, why: str) -> None:
+def test_devices_that_cannot_be_placed_are_rejected(grant: DeviceGrant, why: str) -> None:
     with pytest.raises(Unsupported) as caught:
         add_grants(POD, [grant])
     assert why in str(caught.value)
 
 
-def test_annotations_that_are_no_mapping_are_refused() -> None:
+def test_annotations_that_are_no_mapping_are_rejected() -> None:
     with pytest.raises(Unsupported, match=r"metadata\.annotations"):
         add_grants(POD.replace("{name: shop}", "{name: shop, annotations: 3}"), [GRANT])
 
@@ -202,7 +202,7 @@ block: |
 """
 
 
-def test_what_is_written_out_means_the_same_to_podman_as_what_was_read() -> None:
+def test_a_written_manifest_has_the_same_meaning_for_podman() -> None:
     """PyYAML reads YAML 1.1, as podman does."""
     written = dump_documents(load_documents(TRICKY), TRICKY)
     assert yaml.safe_load(written) == yaml.safe_load(TRICKY)
@@ -218,7 +218,7 @@ containers:
 """
 
 
-def test_merge_keys_mean_the_same_to_podman_as_before() -> None:
+def test_merge_keys_keep_their_meaning_for_podman() -> None:
     written = dump_documents(load_documents(MERGED), MERGED)
     assert yaml.safe_load(written) == yaml.safe_load(MERGED)
 
@@ -242,11 +242,11 @@ def test_numbers_that_are_not_finite_are_still_rejected_by_podman() -> None:
     assert dump_documents(load_documents(text), text) == '{"a": [.inf, -.inf, .nan]}\n'
 
 
-def test_words_that_are_quoted_stay_text_for_podman() -> None:
+def test_quoted_words_stay_text_for_podman() -> None:
     text = 'command: ["yes", \'0644\', "12:30"]\n'
     written = dump_documents(load_documents(text), text)
     assert yaml.safe_load(written) == {"command": ["yes", "0644", "12:30"]}
 
 
-def test_empty_documents_are_left_out() -> None:
+def test_empty_documents_are_removed() -> None:
     assert len(load_documents("---\n---\na: b\n---\n")) == 1

@@ -36,11 +36,11 @@ async def test_logs_without_sources_end_immediately() -> None:
     assert await read() == []
 
 
-async def test_one_source_comes_as_it_is() -> None:
+async def test_one_source_is_returned_unchanged() -> None:
     assert b"".join(await read(LogSource("a", pieces(b"on", b"e\ntw", b"o\r\n", b"rest")))) == b"one\ntwo\r\nrest"
 
 
-async def test_lines_of_several_sources_are_marked_and_never_torn() -> None:
+async def test_lines_of_several_sources_are_marked_and_never_split() -> None:
     found = await read(LogSource("a", pieces(b"on", b"e\ntwo\n")), LogSource("b", pieces(b"x", b"y\n", b"z")))
     lines = b"".join(found).split(b"\n")
     assert sorted(lines) == [b"a: one", b"a: two", b"b: xy", b"b: z"] or sorted(lines) == [
@@ -52,7 +52,7 @@ async def test_lines_of_several_sources_are_marked_and_never_torn() -> None:
     ]
 
 
-async def test_a_line_without_end_in_sight_is_passed_on() -> None:
+async def test_a_very_long_line_is_passed_on() -> None:
     found = await read(LogSource("a", pieces(b"x" * (MAX_LINE + 1), b"y\n")))
     assert len(found[0]) == MAX_LINE + 1
 

@@ -30,7 +30,7 @@ def test_the_command_runs_with_the_context_of_the_process() -> None:
     assert run_check(start, ["sh", "-c", "echo $PWD; exit 3"]) == {"code": 3, "output": f"{os.getcwd()}\n".encode()}
 
 
-def test_no_process_of_the_check_is_left(tmp_path: Path) -> None:
+def test_all_processes_of_the_check_are_ended(tmp_path: Path) -> None:
     start = process_start(os.getpid())
     assert start is not None
     pids = tmp_path / "pids"

@@ -25,7 +25,7 @@ async def read(folder: Path, options: LogOptions = LogOptions()) -> bytes:  # no
     return b"".join([piece async for piece in read_log(folder, options, lambda: True)])
 
 
-async def test_lines_come_as_they_were_printed(tmp_path: Path) -> None:
+async def test_lines_are_returned_as_they_were_printed(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(LINES)
     assert await read(tmp_path) == b"one\ntwo\nthree\nfour\n"
 
@@ -55,7 +55,7 @@ async def test_no_log_is_no_output(tmp_path: Path) -> None:
         (LogOptions(since="2024-01-01T00:00:02Z", until="2024-01-01T00:00:03Z", tail=3), b"two\nthree\n"),
     ],
 )
-async def test_readers_get_what_they_want(tmp_path: Path, options: LogOptions, found: bytes) -> None:
+async def test_readers_get_the_requested_lines(tmp_path: Path, options: LogOptions, found: bytes) -> None:
     (tmp_path / "log").write_bytes(LINES)
     assert await read(tmp_path, options) == found
 
@@ -156,13 +156,13 @@ def test_early_years_have_four_digits_so_that_stamps_compare_as_text() -> None:
     assert log_stamp("0999-01-01T00:00:00Z") == b"0999-01-01T00:00:00.000000000Z"
 
 
-def test_a_local_time_is_taken_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_time_is_read_as_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log_stamp("2024-01-01T00:00:00Z") == b"2024-01-01T00:00:00.000000000Z"
     assert log_stamp("2024-01-01T00:00:00").endswith(b"Z")
 
 
 @pytest.mark.parametrize("line", [b"", b"\n", b"garbage\n", b"2024 stdout\n"])
-def test_what_is_no_line_of_a_log_is_skipped(line: bytes) -> None:
+def test_invalid_lines_of_a_log_are_skipped(line: bytes) -> None:
     assert wanted_text(line, None, None) is None
 
 
@@ -198,18 +198,18 @@ async def test_a_log_rotated_while_it_is_opened_is_read_once(tmp_path: Path) -> 
     assert await read(tmp_path) == b"one\ntwo\nthree\nfour\n"
 
 
-async def test_half_a_line_waits_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_incomplete_line_waits_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.runtimes.native.log.FOLLOW_PAUSE", 0.0)
     (tmp_path / "log").write_bytes(LINES[:30])
-    asked = 0
+    reads = 0
 
     def ended() -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
             with (tmp_path / "log").open("ab") as file:
                 file.write(LINES[30:44])
-        return asked > 2
+        return reads > 2
 
     pieces = [piece async for piece in read_log(tmp_path, LogOptions(follow=True), ended)]
     assert pieces == [b"one\n"]

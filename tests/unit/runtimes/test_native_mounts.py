@@ -37,7 +37,7 @@ def left_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_what_was_made_is_removed_with_the_folders_it_needed(source: Path, host: Path) -> None:
+def test_a_created_mount_point_is_removed_with_its_created_parents(source: Path, host: Path) -> None:
     points = MountPoints([a_file(source, host / "deep/er/file"), a_folder(source, host / "deep/folder")])
     assert points.fault is None
     assert (host / "deep/er/file").is_file()
@@ -46,7 +46,7 @@ def test_what_was_made_is_removed_with_the_folders_it_needed(source: Path, host:
     assert left_in(host) == []
 
 
-def test_the_umask_of_the_agent_changes_nothing(source: Path, host: Path) -> None:
+def test_the_umask_of_the_agent_has_no_effect(source: Path, host: Path) -> None:
     before = os.umask(0o077)
     try:
         points = MountPoints([a_file(source, host / "deep/file")])
@@ -58,7 +58,7 @@ def test_the_umask_of_the_agent_changes_nothing(source: Path, host: Path) -> Non
     assert left_in(host) == []
 
 
-def test_what_was_there_stays(source: Path, host: Path) -> None:
+def test_existing_files_are_kept(source: Path, host: Path) -> None:
     (host / "empty").touch()
     (host / "folder").mkdir()
     points = MountPoints([a_file(source, host / "empty"), a_folder(source, host / "folder")])
@@ -97,7 +97,7 @@ def test_the_last_user_removes_a_mount_point_that_another_one_created(
     assert left_in(host) == []
 
 
-def test_what_a_killed_keeper_left_goes_with_the_next_user(source: Path, host: Path) -> None:
+def test_mount_points_of_a_killed_keeper_are_removed_with_the_next_user(source: Path, host: Path) -> None:
     keeper = os.fork()
     if keeper == 0:
         MountPoints([a_file(source, host / "deep/file")])
@@ -108,7 +108,7 @@ def test_what_a_killed_keeper_left_goes_with_the_next_user(source: Path, host: P
     assert left_in(host) == []
 
 
-def test_a_mount_point_in_another_one_keeps_it(source: Path, host: Path) -> None:
+def test_a_mount_point_that_contains_another_one_is_kept(source: Path, host: Path) -> None:
     outer = MountPoints([a_folder(source, host / "outer")])
     inner = MountPoints([a_file(source, host / "outer/inner")])
     outer.remove()
@@ -117,7 +117,7 @@ def test_a_mount_point_in_another_one_keeps_it(source: Path, host: Path) -> None
     assert left_in(host) == []
 
 
-def test_a_folder_that_another_workload_mounts_onto_is_not_taken_away(source: Path, host: Path) -> None:
+def test_a_mount_point_of_another_workload_is_not_removed(source: Path, host: Path) -> None:
     inner = MountPoints([a_file(source, host / "outer/inner")])
     outer = MountPoints([a_folder(source, host / "outer")])
     inner.remove()
@@ -136,21 +136,21 @@ def test_a_link_is_followed_once(source: Path, host: Path) -> None:
     assert left_in(host) == ["link", "real"]
 
 
-def test_a_link_that_appears_on_the_way_is_not_followed(
+def test_a_link_that_is_created_meanwhile_is_not_followed(
     source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a user who owns a parent folder could make root create files anywhere."""
-    (host / "victim").mkdir()
-    (host / "link").symlink_to("victim")
+    (host / "outside").mkdir()
+    (host / "link").symlink_to("outside")
     monkeypatch.setattr("os.path.realpath", str)  # checked before the link existed
     points = MountPoints([a_file(source, host / "link/deep/file")])
     assert isinstance(points.fault, NotADirectoryError)
     points.remove()
-    assert left_in(host) == ["link", "victim"]
-    made = MountPoints([a_file(source, host / "victim/file")])
+    assert left_in(host) == ["link", "outside"]
+    made = MountPoints([a_file(source, host / "outside/file")])
     os.close(made._locks.pop())
     remove_mount_point(str(host / "link/file"))
-    assert left_in(host) == ["link", "victim", "victim/file"]
+    assert left_in(host) == ["link", "outside", "outside/file"]
 
 
 def test_the_root_of_the_file_system_is_no_mount_point(source: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_root_of_the_file_system_is_no_mount_point(source: Path) -> None:
 
 
 def test_a_mount_point_may_be_deeper_than_the_limit_of_recursion(source: Path, host: Path) -> None:
-    """With a low limit, because the cost of so many folders grows with the square of their number."""
+    """The limit is low, because the time for many folders grows with the square of their number."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(context=0)) + 200)
     try:
@@ -171,7 +171,7 @@ def test_a_mount_point_may_be_deeper_than_the_limit_of_recursion(source: Path, h
     assert left_in(host) == []
 
 
-def test_a_mount_point_that_cannot_be_created_is_reported_and_leaves_nothing(source: Path, host: Path) -> None:
+def test_a_mount_point_that_cannot_be_created_is_reported_and_leaves_no_files(source: Path, host: Path) -> None:
     (host / "file").touch()
     points = MountPoints([a_file(source, host / "one/two"), a_file(source, host / "file/below")])
     assert isinstance(points.fault, NotADirectoryError)
@@ -179,13 +179,13 @@ def test_a_mount_point_that_cannot_be_created_is_reported_and_leaves_nothing(sou
     assert left_in(host) == ["file"]
 
 
-def test_where_nothing_can_ever_be_made_is_an_end_to_it(source: Path) -> None:
+def test_a_mount_point_that_can_never_be_created_is_an_error(source: Path) -> None:
     points = MountPoints([a_file(source, Path("/proc/ankaios/file"))])
     assert isinstance(points.fault, FileNotFoundError)
     points.remove()
 
 
-def test_removing_twice_or_what_never_was_does_no_harm(source: Path, host: Path) -> None:
+def test_removing_a_missing_mount_point_changes_nothing(source: Path, host: Path) -> None:
     points = MountPoints([a_file(source, host / "deep/file")])
     points.remove()
     points.remove()
@@ -206,7 +206,7 @@ def test_without_locks_no_mount_point_is_removed(source: Path, host: Path, monke
     assert left_in(host) == ["file"]
 
 
-class Meanwhile:
+class CallDuringLock:
     """Calls a function once, directly after a lock was requested."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> None:
@@ -223,12 +223,12 @@ class Meanwhile:
                 does()
 
 
-def test_what_its_last_user_removes_at_this_moment_is_made_again(
+def test_a_mount_point_that_is_removed_meanwhile_is_created_again(
     source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = MountPoints([a_file(source, host / "deep/file")])
     first_leaves = (host / "deep/file").unlink
-    Meanwhile(monkeypatch, first_leaves)
+    CallDuringLock(monkeypatch, first_leaves)
     second = MountPoints([a_file(source, host / "deep/file")])
     assert second.fault is None
     first.remove()
@@ -242,22 +242,22 @@ def test_a_mount_point_that_another_workload_created_again_is_not_removed(
 ) -> None:
     others: list[MountPoints] = []
 
-    def another_removes_and_one_more_makes_it() -> None:
+    def remove_and_create_again() -> None:
         (host / "file").unlink()
         others.append(MountPoints([a_file(source, host / "file")]))
 
     points = MountPoints([a_file(source, host / "file")])
-    Meanwhile(monkeypatch, another_removes_and_one_more_makes_it)
+    CallDuringLock(monkeypatch, remove_and_create_again)
     points.remove()
     assert left_in(host) == ["file"]
     others[0].remove()
     assert left_in(host) == []
 
 
-def test_a_folder_that_another_tries_to_remove_at_this_moment_is_removed(
+def test_a_folder_that_another_process_tries_to_remove_is_removed(
     source: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may have tried just before the mount point in it was removed."""
+    """The other process may have tried just before the mount point in it was removed."""
     points = MountPoints([a_file(source, host / "deep/file")])
     their = os.open(host / "deep", os.O_RDONLY)
     fcntl.flock(their, fcntl.LOCK_EX)
@@ -280,7 +280,7 @@ def test_a_folder_that_another_tries_to_remove_at_this_moment_is_removed(
         ),
     ],
 )
-def test_without_mounts_the_note_names_variables_and_missing_targets(
+def test_without_mounts_the_warning_names_variables_and_missing_targets(
     places: dict[str, str],
     mounts: list[tuple[str, str, bool]],
     words: str,
@@ -294,6 +294,6 @@ def test_without_mounts_the_note_names_variables_and_missing_targets(
     assert without_mounts(order, fault) == f"Agent cannot mount (unshare: Operation not permitted): {words}"
 
 
-def test_no_other_user_can_open_what_is_mounted_onto() -> None:
+def test_no_other_user_can_open_a_mount_point() -> None:
     """A lock of another user would prevent its removal, or let it be removed while in use."""
     assert (FILE | FOLDER) & 0o044 == 0

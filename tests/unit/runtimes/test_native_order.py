@@ -82,12 +82,12 @@ def test_only_the_command_is_required() -> None:
         ('command: [a]\nlimits: {openFiles: "²"}', r"limits\.openFiles: expected a number such as"),
     ],
 )
-def test_an_invalid_configuration_is_rejected_with_fault_and_place(text: str, why: str) -> None:
+def test_an_invalid_configuration_is_rejected_with_error_and_position(text: str, why: str) -> None:
     with pytest.raises(Unsupported, match=why):
         NativeConfig.parse(text)
 
 
-def test_a_plain_workload_gets_little_of_the_agents_environment() -> None:
+def test_a_workload_gets_only_a_few_variables_of_the_agent() -> None:
     config = NativeConfig.parse("command: [app]")
     order = make_order(config, Extras(), "/folder", None, {"SECRET": "x", "TZ": "UTC"})
     assert order == {
@@ -110,7 +110,7 @@ def test_a_plain_workload_gets_little_of_the_agents_environment() -> None:
     }
 
 
-def test_what_the_agent_prepared_appears_at_its_usual_place() -> None:
+def test_files_of_the_agent_are_mounted_at_their_usual_paths() -> None:
     extras = Extras(
         control_interface=Path("/run/a/ci"),
         files={Path("/run/a/files/etc/x.conf"): "/etc/x.conf"},
@@ -208,6 +208,6 @@ def test_another_user_than_root_has_only_the_named_capabilities(
         ("limits: {memory: much}", "limits.memory: expected a number"),
     ],
 )
-def test_privileges_and_limits_that_make_no_sense_are_rejected(text: str, why: str) -> None:
+def test_invalid_privileges_and_limits_are_rejected(text: str, why: str) -> None:
     with pytest.raises(Unsupported, match=why):
         NativeConfig.parse(f"command: [app]\n{text}")

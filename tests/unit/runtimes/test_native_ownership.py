@@ -10,7 +10,7 @@ import pytest
 from ankaios.runtimes.native.ownership import change_owners
 
 NOBODY, OTHER = 65534, 4711
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner of files")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_with_mounts_the_user_gets_the_control_interface_and_nothing_else(instan
     change_owners(an_order(instance), is_mounted=True)  # as with each start
 
 
-def test_without_mounts_the_way_is_open_and_everything_on_it_closed_to_others(instance: Path) -> None:
+def test_without_mounts_the_path_is_traversable_and_the_files_are_private(instance: Path) -> None:
     change_owners(an_order(instance), is_mounted=False)
     modes = {name: mode_of(instance / name) for name in (".", "control_interface", "files")}
     assert modes == {".": 0o711, "control_interface": 0o700, "files": 0o700}
@@ -58,7 +58,7 @@ def test_without_mounts_the_way_is_open_and_everything_on_it_closed_to_others(in
     assert [found[name] for name in (".", "control_interface", "files")] == [0, NOBODY, NOBODY]
 
 
-def test_the_own_user_needs_nothing(instance: Path) -> None:
+def test_the_same_user_needs_no_change(instance: Path) -> None:
     change_owners(an_order(instance, user=None), is_mounted=False)
     change_owners(an_order(instance, user=0), is_mounted=False)
     assert set(owners(instance).values()) == {0}
@@ -67,27 +67,27 @@ def test_the_own_user_needs_nothing(instance: Path) -> None:
 
 @pytest.mark.parametrize("name", ["input", "output"])
 @pytest.mark.parametrize("trap", ["link", "hard link", "file", "second name"])
-def test_what_is_no_fifo_of_the_agent_is_not_given_away(instance: Path, tmp_path: Path, name: str, trap: str) -> None:
-    victim = tmp_path / "shadow"
-    victim.write_text("secret")
+def test_the_owner_of_other_files_is_not_changed(instance: Path, tmp_path: Path, name: str, trap: str) -> None:
+    outside = tmp_path / "shadow"
+    outside.write_text("secret")
     os.mkfifo(tmp_path / "pipe")
-    place = instance / "control_interface" / name
-    place.unlink()
+    path = instance / "control_interface" / name
+    path.unlink()
     match trap:
         case "link":
-            place.symlink_to(victim)
+            path.symlink_to(outside)
         case "hard link":
-            os.link(victim, place)
+            os.link(outside, path)
         case "file":
-            place.write_text("")
+            path.write_text("")
         case "second name":
-            os.link(tmp_path / "pipe", place)
+            os.link(tmp_path / "pipe", path)
     with pytest.raises(OSError, match=f"'{name}' of the control interface is not the FIFO that the agent made"):
         change_owners(an_order(instance), is_mounted=True)
-    assert {victim.stat().st_uid, (tmp_path / "pipe").stat().st_uid, place.lstat().st_uid} == {0}
+    assert {outside.stat().st_uid, (tmp_path / "pipe").stat().st_uid, path.lstat().st_uid} == {0}
 
 
-def test_a_fifo_that_belongs_to_a_third_user_stays_theirs(instance: Path) -> None:
+def test_the_owner_of_a_fifo_of_a_third_user_is_not_changed(instance: Path) -> None:
     os.chown(instance / "control_interface/input", OTHER, OTHER)
     with pytest.raises(OSError, match=f"'input' of the control interface belongs to another user .id {OTHER}"):
         change_owners(an_order(instance), is_mounted=True)
@@ -95,15 +95,15 @@ def test_a_fifo_that_belongs_to_a_third_user_stays_theirs(instance: Path) -> Non
 
 @pytest.mark.parametrize("name", ["control_interface", "files"])
 def test_a_link_in_place_of_a_folder_is_not_followed(instance: Path, tmp_path: Path, name: str) -> None:
-    victim = tmp_path / "etc"
-    victim.mkdir(mode=0o755)
-    (instance / name).rename(tmp_path / "away")
-    (instance / name).symlink_to(victim)
+    outside = tmp_path / "etc"
+    outside.mkdir(mode=0o755)
+    (instance / name).rename(tmp_path / "moved")
+    (instance / name).symlink_to(outside)
     with pytest.raises(OSError, match="Not a directory"):
         change_owners(an_order(instance), is_mounted=False)
-    assert (victim.stat().st_uid, mode_of(victim)) == (0, 0o755)
+    assert (outside.stat().st_uid, mode_of(outside)) == (0, 0o755)
 
 
-def test_a_fifo_that_the_workload_removed_is_its_own_loss(instance: Path) -> None:
+def test_a_fifo_that_the_workload_removed_is_ignored(instance: Path) -> None:
     (instance / "control_interface/input").unlink()
     change_owners(an_order(instance), is_mounted=True)

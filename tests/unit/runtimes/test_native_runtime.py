@@ -35,14 +35,14 @@ def a_folder(path: Path, pid: int | None, start: int | None = None, boot: str | 
     return NativeFolder(path)
 
 
-def test_a_process_that_is_there_runs(tmp_path: Path) -> None:
+def test_a_workload_with_a_process_is_running(tmp_path: Path) -> None:
     folder = a_folder(tmp_path, os.getpid())
     assert folder.state() == RUNNING_OK
     (tmp_path / "note").write_text("no rights")
     assert folder.state() == RUNNING_OK.because("no rights")
 
 
-def test_another_process_with_the_same_id_is_not_taken_for_the_workload(tmp_path: Path) -> None:
+def test_another_process_with_the_same_id_is_not_the_workload(tmp_path: Path) -> None:
     assert a_folder(tmp_path, os.getpid(), start=1).state() == ENDED_WITHOUT_CODE
 
 
@@ -57,13 +57,13 @@ def test_the_exit_code_determines_the_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "1 2 3\n", "a b c\nd e f\n"])
-def test_a_folder_that_makes_no_sense_is_a_lost_workload(tmp_path: Path, text: str) -> None:
+def test_an_invalid_folder_is_a_lost_workload(tmp_path: Path, text: str) -> None:
     (tmp_path / "process").write_text(text)
     assert NativeFolder(tmp_path).state() == FAILED_LOST
     assert not NativeFolder(tmp_path).keeper_alive
 
 
-def test_a_damaged_note_does_not_hide_a_running_process(tmp_path: Path) -> None:
+def test_a_damaged_record_does_not_hide_a_running_process(tmp_path: Path) -> None:
     folder = a_folder(tmp_path, os.getpid())
     (folder.path / "note").write_bytes(b"no limit of \xff")
     assert folder.state() == RUNNING_OK.because("no limit of \ufffd")
@@ -138,7 +138,7 @@ async def test_a_workload_whose_start_is_cancelled_keeps_its_keeper(tmp_path: Pa
 async def test_a_process_that_starts_after_the_time_limit_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reuse: str | None
 ) -> None:
-    """Otherwise the next attempt would start a second one beside it."""
+    """Otherwise the next attempt would start a second process."""
     folder = NativeFolder(tmp_path / "native" / str(NATIVE.instance_name))
     found: list[NativeProcess] = []
 
@@ -155,14 +155,14 @@ async def test_a_process_that_starts_after_the_time_limit_is_ended(
     assert folder.path.exists() == (reuse is not None)
 
 
-async def test_a_start_that_cannot_be_cleaned_up_fails_for_its_own_reason(
+async def test_a_start_that_cannot_be_cleaned_up_reports_its_original_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def loses_its_folder(*arguments: Any, **limits: Any) -> str:
+    async def remove_folder(*arguments: Any, **limits: Any) -> str:
         (tmp_path / "native").rename(tmp_path / "elsewhere")
         raise CommandFailed("start", "the disk is lost")
 
-    monkeypatch.setattr(native_runtime, "run_command", loses_its_folder)
+    monkeypatch.setattr(native_runtime, "run_command", remove_folder)
     with pytest.raises(RuntimeFailed, match="cannot start 'sleep': the disk is lost"):
         await NativeRuntime(tmp_path / "native").create_workload(NATIVE, Extras())
 
@@ -170,14 +170,14 @@ async def test_a_start_that_cannot_be_cleaned_up_fails_for_its_own_reason(
 async def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "native").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    await nothing_works_in(tmp_path / "native", "it belongs to another user")
+    await check_all_calls_fail(tmp_path / "native", "it belongs to another user")
 
 
 async def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "victim").mkdir(mode=0o755)
-    (tmp_path / "native").symlink_to("victim")
-    await nothing_works_in(tmp_path / "native", "it is a symbolic link")
-    assert (tmp_path / "victim").stat().st_mode & 0o777 == 0o755
+    (tmp_path / "outside").mkdir(mode=0o755)
+    (tmp_path / "native").symlink_to("outside")
+    await check_all_calls_fail(tmp_path / "native", "it is a symbolic link")
+    assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o755
 
 
 @pytest.fixture
@@ -187,17 +187,17 @@ def a_process() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-async def test_processes_that_another_user_named_are_not_ended(
+async def test_processes_named_in_files_of_another_user_are_not_ended(
     tmp_path: Path, a_process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a run folder that is writable for all users, any user may have created the folder."""
     a_folder(tmp_path / "native" / str(NATIVE.instance_name), a_process.pid)
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    await nothing_works_in(tmp_path / "native", "it belongs to another user")
+    await check_all_calls_fail(tmp_path / "native", "it belongs to another user")
     assert a_process.poll() is None
 
 
-async def nothing_works_in(folder: Path, why: str) -> None:
+async def check_all_calls_fail(folder: Path, why: str) -> None:
     runtime = NativeRuntime(folder)
     workload = str(NATIVE.instance_name)
     for call in (
@@ -210,7 +210,7 @@ async def nothing_works_in(folder: Path, why: str) -> None:
             await call()
 
 
-async def test_what_is_kept_is_closed_to_others(tmp_path: Path) -> None:
+async def test_stored_files_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "native"
     folder.mkdir(mode=0o777)
     runtime = NativeRuntime(folder)
@@ -220,7 +220,7 @@ async def test_what_is_kept_is_closed_to_others(tmp_path: Path) -> None:
     await runtime.delete_workload(workload)
 
 
-async def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_failed_start_leaves_no_files(tmp_path: Path) -> None:
     runtime = NativeRuntime(tmp_path / "native")
     spec = a_workload(runtime="native", config="command: [/no/such]")
     with pytest.raises(RuntimeFailed, match=r"cannot start '/no/such': .*No such file"):
@@ -228,7 +228,7 @@ async def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
     assert await runtime.workload_id(spec.instance_name) is None
 
 
-async def test_an_unsupported_start_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_unsupported_start_leaves_no_files(tmp_path: Path) -> None:
     runtime = NativeRuntime(tmp_path / "native")
     grant = DeviceGrant(cdi_devices=("vendor.com/camera=c1",))
     with pytest.raises(Unsupported, match="has no CDI devices"):
@@ -236,7 +236,7 @@ async def test_an_unsupported_start_leaves_nothing(tmp_path: Path) -> None:
     assert await runtime.existing_workloads("agent_A") == []
 
 
-async def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
+async def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "native").touch()
     with pytest.raises(RuntimeFailed, match="it is not a folder, remove it or choose another folder with --run-folder"):
         await NativeRuntime(tmp_path / "native").existing_workloads("agent_A")
@@ -257,8 +257,8 @@ def test_users_are_found_by_name_or_number() -> None:
     assert find_user("0") == root
     assert find_user("root:4711").gid == 4711
     assert find_user("root:root").groups == (0,)
-    stranger = find_user("4711")
-    assert (stranger.uid, stranger.gid, stranger.home, stranger.name) == (4711, 4711, "/", "4711")
+    user = find_user("4711")
+    assert (user.uid, user.gid, user.home, user.name) == (4711, 4711, "/", "4711")
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ async def test_a_user_that_is_not_found_in_time_fails_the_start(
     slow_lookup.set()
 
 
-@pytest.mark.parametrize("text", ["nobody-knows", "root:no-group", ""])
+@pytest.mark.parametrize("text", ["unknown-user", "root:no-group", ""])
 def test_an_unknown_user_is_reported(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot run as"):
         find_user(text)

@@ -77,7 +77,7 @@ def test_the_exit_code_is_stored_for_the_next_agent(shim: Shim) -> None:
     assert wait_for(shim.folder.path / "exit") == "3"
 
 
-def test_without_process_descriptors_the_end_is_noticed_too(shim: Shim) -> None:
+def test_without_process_descriptors_the_end_is_detected_too(shim: Shim) -> None:
     done = shim.run(f"import os; del os.pidfd_open; {SHIM}", "echo one; sleep 0.2; echo two; exit 3", Extras())
     assert done.returncode == 0, done.stderr
     assert wait_for(shim.folder.path / "exit") == "3"
@@ -119,14 +119,14 @@ def test_the_process_can_be_found_and_leads_its_own_session(shim: Shim) -> None:
     assert os.getsid(keeper.pid) not in (os.getsid(0), process.pid)
 
 
-def test_what_the_process_leaves_in_its_group_ends_with_it(shim: Shim) -> None:
+def test_processes_in_the_group_end_with_the_workload(shim: Shim) -> None:
     shim.start("sleep 100 & echo $!")
     wait_for(shim.folder.path / "exit")
     shim.wait_for_keeper()
     left = int((shim.folder.path / "log").read_text().split()[-1])
     until = time.monotonic() + 60
     while process_start(left) is not None:  # killed, but the kernel may need a moment
-        assert time.monotonic() < until, "it lives on"
+        assert time.monotonic() < until, "it is still running"
         time.sleep(0.01)
 
 
@@ -158,7 +158,7 @@ def test_output_is_kept_with_time_and_stream(shim: Shim) -> None:
 
 
 @pytest.mark.parametrize("doing", ["sleep 0.05", "echo busy; sleep 0.001"])
-def test_a_workload_whose_folder_is_gone_is_ended(tmp_path: Path, doing: str) -> None:
+def test_a_workload_whose_folder_is_missing_is_ended(tmp_path: Path, doing: str) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     shim = Shim(folder)
@@ -169,7 +169,7 @@ def test_a_workload_whose_folder_is_gone_is_ended(tmp_path: Path, doing: str) ->
     (tmp_path / "elsewhere" / "process").unlink()
     until = time.monotonic() + 60
     while any(process.alive for process in found):
-        assert time.monotonic() < until, "the orphan lives on"
+        assert time.monotonic() < until, "the orphan is still running"
         time.sleep(0.01)
     assert not (tmp_path / "elsewhere" / "exit").exists()
 
@@ -220,7 +220,7 @@ def test_a_start_that_another_one_has_replaced_does_not_continue(shim: Shim) -> 
     assert shim.start("echo started", token="new").returncode == 0
 
 
-def test_limits_hold(shim: Shim) -> None:
+def test_limits_are_enforced(shim: Shim) -> None:
     shim.start("ulimit -n", limits=[("RLIMIT_NOFILE", 77)])
     wait_for(shim.folder.path / "exit")
     shim.wait_for_keeper()
@@ -297,13 +297,13 @@ def test_without_permission_to_mount_variables_contain_the_paths(shim: Shim, tmp
     extras = Extras(control_interface=tmp_path / "ci")
     order = make_order(config, extras, str(shim.folder.path), None, os.environ)
     order["mounts"] = [(str(tmp_path / "ci"), str(tmp_path / "made" / "ci"), False)]
-    script = f"cd {tmp_path}; echo $ANKAIOS_CONTROL_INTERFACE > told.new; mv told.new told; exec sleep 1000"
+    script = f"cd {tmp_path}; echo $ANKAIOS_CONTROL_INTERFACE > output.new; mv output.new output; exec sleep 1000"
     order["command"] = ["sh", "-c", script]
     command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-I", "-S", "-c", SHIM, str(PACKAGES)]
     done = subprocess.run(command, input=marshal.dumps(order), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "made").exists()
-    assert wait_for(tmp_path / "told") == f"{tmp_path}/ci\n"
+    assert wait_for(tmp_path / "output") == f"{tmp_path}/ci\n"
     why = "unshare: Operation not permitted"
     assert shim.folder.note() == f"Agent cannot mount ({why}): paths are in $ANKAIOS_CONTROL_INTERFACE"
 
@@ -348,7 +348,7 @@ def test_a_log_that_was_removed_is_created_again(tmp_path: Path, monkeypatch: py
     assert texts_in(tmp_path / "log") == [b"two"]
 
 
-def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_causes_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     log = Log(1_000_000)
     log.add(0, b"one\n")

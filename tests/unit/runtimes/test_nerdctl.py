@@ -41,7 +41,7 @@ PS = "ps --all --quiet --no-trunc"
 
 
 class RecordingNerdctl(NerdctlCli):
-    """Answers by the beginning of the command line, instead of nerdctl."""
+    """Replaces nerdctl: answers depend on the beginning of the command line."""
 
     def __init__(self, **answers: Any) -> None:
         super().__init__(NerdctlSettings())
@@ -95,7 +95,7 @@ def states_of(containers: Iterable[Container]) -> dict[str, ExecutionState]:
         ("new", 0, FAILED_UNKNOWN.because("new")),
     ],
 )
-def test_each_word_of_nerdctl_has_its_state(word: str, code: int | None, state: ExecutionState) -> None:
+def test_each_status_of_nerdctl_has_its_state(word: str, code: int | None, state: ExecutionState) -> None:
     assert nerdctl_state(word, code) == state
 
 
@@ -104,24 +104,24 @@ def test_ids_are_listed_in_one_line_each() -> None:
     assert parse_ids("") == []
 
 
-def test_garbage_instead_of_ids_is_an_error() -> None:
+def test_invalid_ids_are_an_error() -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the list of containers: time="):
         parse_ids("time=now level=fatal")
 
 
 @pytest.mark.parametrize("labels", [None, [], {"name": 1}])
-def test_odd_labels_are_left_out(labels: object) -> None:
+def test_invalid_labels_are_ignored(labels: object) -> None:
     (container,) = parse_containers(json.dumps([entry("c1") | {"Config": {"Labels": labels}}]))
     assert container.labels == {}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "x"])
-def test_garbage_instead_of_states_is_an_error(text: str) -> None:
+def test_invalid_states_are_an_error(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the states of containers"):
         parsed_states(text)
 
 
-def test_one_odd_state_does_not_spoil_the_others() -> None:
+def test_one_invalid_state_does_not_affect_the_others() -> None:
     text = '[3, {"Id": "a"}, {"Id": "b", "State": {"Status": "running"}}, {"Id": "c", "State": {"Status": 3}}]'
     assert parsed_states(text) == {"a": FAILED_UNKNOWN, "b": RUNNING_OK, "c": FAILED_UNKNOWN}
 
@@ -163,7 +163,7 @@ async def test_the_id_of_a_workload_is_found_by_label() -> None:
     assert cli.lines == [PS, "inspect c1 c2 c3"]
 
 
-async def test_a_failed_run_removes_what_it_left() -> None:
+async def test_a_failed_run_removes_its_container() -> None:
     failing = {"--namespace": failed("no such image")}
     cli = nerdctl_with(entry("half", "created"), **failing)
     with pytest.raises(CommandFailed, match="no such image"):
@@ -174,7 +174,7 @@ async def test_a_failed_run_removes_what_it_left() -> None:
         await ContainerdRuntime(cli).create_workload(SPEC, Extras())
 
 
-async def test_a_container_that_is_gone_counts_as_deleted() -> None:
+async def test_a_missing_container_is_deleted_without_an_error() -> None:
     gone = failed('level=fatal msg="no such container: c1"')
     cli = RecordingNerdctl(stop=gone, rm=gone)
     await ContainerdRuntime(cli).delete_workload("c1")
@@ -231,7 +231,7 @@ async def test_if_nerdctl_fails_the_state_is_unknown() -> None:
     assert cli.lines == [PS, PS]
 
 
-async def test_the_process_of_a_container_is_in_the_listing_and_remembered() -> None:
+async def test_the_process_of_a_container_is_read_from_the_listing_and_cached() -> None:
     cli = nerdctl_with(entry("c1", pid=os.getpid()))
     runtime = ContainerdRuntime(cli)
     assert runtime.processes("c1") == []  # nothing is listed yet
@@ -262,13 +262,13 @@ async def test_the_usage_of_a_listed_container_needs_no_call() -> None:
     assert cli.lines == [PS, "inspect c1"]
 
 
-async def test_a_start_without_an_id_is_refused() -> None:
+async def test_a_start_without_an_id_is_rejected() -> None:
     runtime = ContainerdRuntime(RecordingNerdctl())
     with pytest.raises(RuntimeFailed, match="printed no container id"):
         await runtime.create_workload(SPEC, Extras())
 
 
-async def test_a_missing_nerdctl_shows_as_a_failing_command() -> None:
+async def test_a_missing_nerdctl_is_reported_as_a_failed_command() -> None:
     """Missing output does not mean that no container exists."""
     runtime = ContainerdRuntime(NerdctlCli(NerdctlSettings(program="/no/such")))
     with pytest.raises(RuntimeFailed, match="Could not spawn command"):

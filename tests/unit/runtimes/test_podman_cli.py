@@ -30,7 +30,7 @@ def cli_of(stand_in: StandIn, limit: float = 20.0) -> PodmanCli:
     return PodmanCli(settings)
 
 
-async def test_the_program_podman_is_what_runs_containers(stand_in: StandIn) -> None:
+async def test_the_configured_program_podman_runs_containers(stand_in: StandIn) -> None:
     """[utest->swdd~podman-uses-podman-cli~1]
     [utest->swdd~podman-kube-uses-podman-cli~1]
     """
@@ -69,7 +69,7 @@ async def test_a_missing_podman_is_reported_as_a_failure() -> None:
 
 
 @pytest.mark.parametrize("garbage", ["not json", "{}", "\u0000"])
-async def test_an_invalid_listing_is_repeated_once_and_then_an_error(stand_in: StandIn, garbage: str) -> None:
+async def test_an_invalid_listing_is_retried_once_and_then_an_error(stand_in: StandIn, garbage: str) -> None:
     stand_in.script("ps", do="print", stdout=garbage)
     cli = cli_of(stand_in)
     with pytest.raises(RuntimeFailed, match="cannot read the list of containers"):
@@ -77,7 +77,7 @@ async def test_an_invalid_listing_is_repeated_once_and_then_an_error(stand_in: S
     assert len(stand_in.calls("ps")) == 2
 
 
-async def test_one_bad_answer_is_forgiven(stand_in: StandIn) -> None:
+async def test_a_single_invalid_answer_is_retried(stand_in: StandIn) -> None:
     stand_in.script("ps", do="fail", stderr="Error: locked", times=1)
     assert (await cli_of(stand_in).listings.get()).get().by_id == {}
 
@@ -101,7 +101,7 @@ class HangingCli(RecordingCli):
         return await super()._call_now(arguments, limit, stdin, environment)
 
 
-async def test_a_listing_that_hangs_is_given_up_soon_and_a_slow_podman_gets_more_time(
+async def test_a_hanging_listing_is_ended_soon_and_a_slow_podman_gets_more_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cli = HangingCli(hang=3)
@@ -133,7 +133,7 @@ class CountingCli(PodmanCli):
         return "c1"
 
 
-async def test_few_calls_are_under_way_at_a_time_and_stopping_does_not_keep_starting_out() -> None:
+async def test_the_number_of_calls_is_limited_and_stops_do_not_block_starts() -> None:
     cli = CountingCli()
     stops = [asyncio.create_task(cli.remove(f"c{number}")) for number in range(20)]
     starts = [asyncio.create_task(cli.start(["run", "image"])) for _ in range(20)]
@@ -155,7 +155,7 @@ async def test_a_listing_does_not_wait_for_slow_starts(stand_in: StandIn) -> Non
     await asyncio.wait(starts)
 
 
-async def test_a_new_container_is_never_looked_for_in_an_old_listing(stand_in: StandIn) -> None:
+async def test_a_new_container_is_never_searched_in_an_old_listing(stand_in: StandIn) -> None:
     """[utest->swdd~podman-state-getter-reset-cache~1]"""
     cli = cli_of(stand_in)
     assert (await cli.listings.get()).get().by_id == {}
@@ -163,7 +163,7 @@ async def test_a_new_container_is_never_looked_for_in_an_old_listing(stand_in: S
     assert list((await cli.listings.get()).get().by_id) == [container]
 
 
-async def test_the_pods_of_a_new_workload_are_never_looked_for_in_an_old_listing() -> None:
+async def test_the_pods_of_a_new_workload_are_never_searched_in_an_old_listing() -> None:
     """[utest->swdd~podman-kube-state-getter-reset-cache~1]"""
     cli = RecordingCli()
     await cli.listings.get()
@@ -231,19 +231,19 @@ async def test_pods_are_listed_with_their_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["no json", "{}", "3"])
-def test_garbage_instead_of_volumes_is_an_error(text: str) -> None:
+def test_an_invalid_list_of_volumes_is_an_error(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the list of volumes"):
         parse_volumes(text)
 
 
-def test_odd_volumes_are_left_out_or_unreadable() -> None:
+def test_invalid_volumes_are_ignored_or_unreadable() -> None:
     found = parse_volumes('[3, {}, {"Name": 4}, {"Name": "a", "Labels": {"data": "a"}}, {"Name": "b"}]')
     assert found == {"a": None, "b": None}
     assert parse_volumes("null") == {}
 
 
 @pytest.mark.parametrize(("data", "text"), [("aGk", "hi"), ("", ""), ("aGk=", None), ("a", None), ("!!!!", None)])
-def test_base64_comes_without_padding(data: str, text: str | None) -> None:
+def test_base64_is_stored_without_padding(data: str, text: str | None) -> None:
     assert decode_unpadded(data) == text
     assert decode_unpadded("/w") is None
 
@@ -271,7 +271,7 @@ async def test_podman_is_called_with_a_late_collector_unless_a_container_may_inh
     assert found == ["400", None, None, "400"]
 
 
-async def test_a_collector_that_the_person_has_set_is_respected(stand_in: StandIn) -> None:
+async def test_a_collector_that_the_user_has_set_is_kept(stand_in: StandIn) -> None:
     environ = {"PATH": os.environ["PATH"], "GOGC": "50"}
     cli = PodmanCli(PodmanSettings(program=stand_in.program, environment=environ))
     await cli.start(["run", "--name", "w4", "image", "true"])

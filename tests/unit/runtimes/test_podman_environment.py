@@ -54,7 +54,7 @@ def test_options_that_copy_variables_are_recognised(options: Sequence[str]) -> N
         ["--network=host", "--label=env=test", "--volume", "/etc:/etc"],
     ],
 )
-def test_options_with_values_of_their_own_copy_nothing(options: Sequence[str]) -> None:
+def test_options_with_explicit_values_copy_nothing(options: Sequence[str]) -> None:
     assert not options_take_environment(options)
 
 
@@ -67,7 +67,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "place", ["etc/containers.conf", "etc/containers.conf.d/a.conf", ".config/containers/containers.conf", "given"]
 )
-def test_settings_files_that_copy_variables_are_recognised_wherever_they_are(home: Path, place: str) -> None:
+def test_settings_files_that_copy_variables_are_recognised_at_each_path(home: Path, place: str) -> None:
     environ = {"HOME": str(home), "CONTAINERS_CONF": str(home / "given")}
     assert not settings_take_environment(environ)
     path = home / place

@@ -65,7 +65,7 @@ def with_config(config: str) -> WorkloadSpec:
     return a_workload("shop", "agA", "podman-kube", config)
 
 
-def test_its_name_is_podman_kube() -> None:
+def test_the_runtime_name_is_podman_kube() -> None:
     """[utest->swdd~podman-kube-name-returns-podman-kube~1]"""
     assert PodmanKubeRuntime.name == "podman-kube"
 
@@ -90,7 +90,7 @@ async def test_creating_stores_config_plays_and_stores_pods_in_this_order() -> N
     assert cli.fed[3] == MANIFEST
 
 
-async def test_options_have_their_documented_place() -> None:
+async def test_options_have_their_documented_position() -> None:
     config = CONFIG + "generalOptions: [--g]\nplayOptions: [--p]\ndownOptions: [--d]\n"
     cli = a_kube_cli()
     runtime = runtime_of(cli)
@@ -108,7 +108,7 @@ async def test_a_create_continues_if_the_volumes_cannot_be_created(caplog: pytes
     assert caplog.text.count("cannot store volume") == 2
 
 
-async def test_the_control_interface_goes_to_the_target_container() -> None:
+async def test_the_control_interface_is_mounted_into_the_target_container() -> None:
     config = CONFIG + "controlInterfaceTarget: shop/web\n"
     cli = a_kube_cli()
     await runtime_of(cli).create_workload(with_config(config), Extras(control_interface=Path("/ci")))
@@ -117,14 +117,14 @@ async def test_the_control_interface_goes_to_the_target_container() -> None:
     assert base64.b64decode(stored + "==").decode() == config  # the original is stored
 
 
-async def test_a_control_interface_without_target_is_refused_before_anything_is_done() -> None:
+async def test_a_control_interface_without_target_is_rejected_before_any_call() -> None:
     cli = a_kube_cli()
     with pytest.raises(Unsupported, match="Control interface target not specified"):
         await runtime_of(cli).create_workload(SPEC, Extras(control_interface=Path("/ci")))
     assert cli.calls == []
 
 
-async def test_devices_go_into_the_manifest(caplog: pytest.LogCaptureFixture) -> None:
+async def test_devices_are_added_to_the_manifest(caplog: pytest.LogCaptureFixture) -> None:
     grants = (DeviceGrant(devices=(DeviceNode("/dev/a", "/dev/null"), DeviceNode("/dev/b", "/no/such/device"))),)
     cli = a_kube_cli()
     await runtime_of(cli).create_workload(SPEC, Extras(grants=grants))
@@ -132,7 +132,7 @@ async def test_devices_go_into_the_manifest(caplog: pytest.LogCaptureFixture) ->
     assert "cannot read the type of device '/no/such/device'" in caplog.text
 
 
-async def test_files_are_refused() -> None:
+async def test_files_are_rejected() -> None:
     spec = a_workload("shop", "agA", "podman-kube", CONFIG, files=(File("/x", data="x"),))
     with pytest.raises(Unsupported) as caught:
         await runtime_of(a_kube_cli()).create_workload(spec, Extras())
@@ -143,7 +143,7 @@ def pods(**names: str) -> str:
     return json.dumps([{"Id": pod, "Name": name} for pod, name in names.items()])
 
 
-async def test_a_failed_play_removes_the_pods_it_left_and_the_volumes() -> None:
+async def test_a_failed_play_removes_its_pods_and_the_volumes() -> None:
     """Otherwise every retry fails with "pod already exists" and the workload exists again after a restart."""
     cli = a_kube_cli(a_container("i1", Pod="theirs"))
     cli.answers["kube play"] = failed("failed to start 1 containers")
@@ -158,7 +158,7 @@ async def test_a_failed_play_removes_the_pods_it_left_and_the_volumes() -> None:
     ]
 
 
-async def test_a_failed_play_does_not_touch_a_pod_with_the_same_name_that_was_there_before() -> None:
+async def test_a_failed_play_does_not_remove_an_existing_pod_with_the_same_name() -> None:
     cli = a_kube_cli(a_container("i1", Pod="theirs"))
     cli.answers |= {"kube play": failed("pod already exists"), "pod ps": pods(theirs="shop")}
     with pytest.raises(CommandFailed, match="pod already exists"):
@@ -167,7 +167,7 @@ async def test_a_failed_play_does_not_touch_a_pod_with_the_same_name_that_was_th
 
 
 @pytest.mark.parametrize("broken", ["pod ps", "pod rm"])
-async def test_a_failing_clean_up_does_not_hide_why_the_play_failed_and_is_made_up_for(broken: str) -> None:
+async def test_a_failed_clean_up_does_not_hide_the_error_of_the_play_and_is_repeated(broken: str) -> None:
     """A podman that is killed during a call, or hangs, does neither; its pod would block every retry."""
     cli = a_kube_cli()
     cli.answers |= {"kube play": failed("first"), "pod ps": pods(ours="shop"), broken: failed("second")}
@@ -186,7 +186,7 @@ async def test_a_failing_clean_up_does_not_hide_why_the_play_failed_and_is_made_
     ]
 
 
-async def test_what_was_there_before_a_failed_start_is_of_no_interest_after_a_delete() -> None:
+async def test_pods_from_before_a_failed_start_are_ignored_after_a_delete() -> None:
     """Pods that were created since do not belong to the workload either."""
     cli = a_kube_cli()
     cli.answers |= {"kube play": failed("first"), "pod ps": failed("second"), "volume ls": kept(pods=None)}
@@ -201,7 +201,7 @@ async def test_what_was_there_before_a_failed_start_is_of_no_interest_after_a_de
     assert cli.count("pod rm") == 0
 
 
-async def test_nothing_is_played_without_knowing_which_pods_there_are() -> None:
+async def test_nothing_is_played_if_existing_pods_cannot_be_listed() -> None:
     cli = a_kube_cli()
     cli.answers[PS] = failed("no list")
     with pytest.raises(CommandFailed, match="no list"):
@@ -209,7 +209,7 @@ async def test_nothing_is_played_without_knowing_which_pods_there_are() -> None:
     assert cli.count("kube play") == 0
 
 
-async def test_running_again_takes_the_ended_pods_down_first() -> None:
+async def test_a_restart_removes_the_ended_pods_first() -> None:
     cli = a_kube_cli()
     runtime = runtime_of(cli)
     workload = await runtime.create_workload(SPEC, Extras())
@@ -219,7 +219,7 @@ async def test_running_again_takes_the_ended_pods_down_first() -> None:
     assert verbs == ["kube down", "kube play"]
 
 
-async def test_deleting_takes_the_manifest_down_and_removes_the_volumes() -> None:
+async def test_deleting_removes_the_pods_of_the_manifest_and_the_volumes() -> None:
     """[utest->swdd~podman-kube-delete-workload-downs-manifest-file~1]
     [utest->swdd~podman-kube-delete-removes-volumes~1]
     """
@@ -261,7 +261,7 @@ async def test_a_delete_that_fails_keeps_the_volumes() -> None:
         await runtime_of(cli).delete_workload(str(NAME))
 
 
-async def test_unknown_pods_that_are_gone_count_as_deleted() -> None:
+async def test_unknown_pods_that_are_missing_count_as_deleted() -> None:
     cli = a_kube_cli()
     cli.answers |= {"kube down": failed("no pod with name or ID shop found: no such pod"), "volume ls": kept(pods=None)}
     await runtime_of(cli).delete_workload(str(NAME))
@@ -278,7 +278,7 @@ async def test_a_workload_with_an_unreadable_config_can_still_be_deleted() -> No
     assert cli.count("kube down") == 0
 
 
-async def test_deleting_an_unknown_workload_is_fine() -> None:
+async def test_deleting_an_unknown_workload_succeeds() -> None:
     cli = a_kube_cli()
     await runtime_of(cli).delete_workload(str(NAME))
     await runtime_of(cli).delete_workload("no instance name")
@@ -293,7 +293,7 @@ async def test_existing_workloads_are_found_by_their_config_volumes() -> None:
     assert cli.lines() == [PS, "volume ls --filter name=.agA.(config|pods)$ --format=json"]
 
 
-async def test_workloads_of_agents_whose_names_end_the_same_way_are_not_ours() -> None:
+async def test_workloads_of_agents_with_the_same_name_suffix_are_not_listed() -> None:
     other = an_instance("shop", "xagA")
     cli = a_kube_cli()
     cli.answers["volume ls"] = kept(other)
@@ -342,11 +342,11 @@ async def test_the_pods_of_a_resumed_workload_come_from_its_volume(caplog: pytes
     cli = a_kube_cli(a_container("c", "exited", Pod=POD, ExitCode=2))
     cli.answers["volume ls"] = kept()
     runtime = runtime_of(cli)
-    told: list[object] = []
-    checker = runtime.start_checker(SPEC, str(NAME), told.append)
+    reported: list[object] = []
+    checker = runtime.start_checker(SPEC, str(NAME), reported.append)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert told == [exited(2)]
+    assert reported == [exited(2)]
     checker.stop()
     await runtime.close()
 
@@ -365,22 +365,22 @@ async def test_logs_are_those_of_all_containers_but_the_infra_container(monkeypa
         a_container("c4", Pod="other"),
     )
     cli.answers["volume ls"] = kept()
-    asked: list[list[str]] = []
+    calls: list[list[str]] = []
 
     async def output(text: bytes):  # type: ignore[no-untyped-def]
         yield text
 
     def logs(arguments: list[str]) -> object:
-        asked.append(arguments)
+        calls.append(arguments)
         return output(f"of {arguments[-1]}\n".encode())
 
     monkeypatch.setattr(cli, "logs", logs)
     pieces = [piece async for piece in runtime_of(cli).logs(str(NAME), LogOptions(tail=3))]
     assert sorted(pieces) == [b"c2: of c2\n", b"shop-web: of c1\n"]
-    assert asked == [["logs", "--tail", "3", "c1"], ["logs", "--tail", "3", "c2"]]
+    assert calls == [["logs", "--tail", "3", "c1"], ["logs", "--tail", "3", "c2"]]
 
 
-async def test_a_lack_of_memory_of_one_container_counts_for_the_pod() -> None:
+async def test_an_out_of_memory_kill_of_one_container_counts_for_the_pod() -> None:
     cli = a_kube_cli(a_container("c1", Pod=POD), a_container("c2", Pod=POD), a_container("c3", Pod="other"))
     cli.answers["volume ls"] = kept()
     inspect = "container inspect --format {{.State.OOMKilled}}"

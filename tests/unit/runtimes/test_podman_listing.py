@@ -1,4 +1,4 @@
-"""`podman ps` output read leniently."""
+"""Output of `podman ps` is read even if single values are invalid."""
 
 import json
 
@@ -46,13 +46,13 @@ def test_containers_are_found_by_id_by_agent_by_instance_and_by_pod() -> None:
         {"Names": "web"},
     ],
 )
-def test_one_odd_value_does_not_spoil_the_list(odd: dict[str, object]) -> None:
+def test_one_invalid_value_does_not_affect_the_other_entries(odd: dict[str, object]) -> None:
     listing = parse_listing(json.dumps([a_container("c1") | odd, a_container("c2")]))
     assert set(listing.by_id) == {"c1", "c2"}
     assert listing.by_id["c2"].state == RUNNING_OK
 
 
-def test_an_odd_exit_code_is_no_exit_code() -> None:
+def test_an_invalid_exit_code_is_no_exit_code() -> None:
     listing = parse_listing(
         json.dumps([a_container("c1", "exited", ExitCode="zero"), a_container("c2", "exited", ExitCode=256)])
     )
@@ -60,7 +60,7 @@ def test_an_odd_exit_code_is_no_exit_code() -> None:
     assert listing.by_id["c2"].state == exited(256)
 
 
-def test_entries_that_are_no_containers_are_left_out() -> None:
+def test_entries_that_are_no_containers_are_ignored() -> None:
     listing = parse_listing(json.dumps([3, {}, {"Id": ""}, {"Id": 4}, a_container("c1"), None]))
     assert set(listing.by_id) == {"c1"}
 
@@ -76,7 +76,7 @@ def test_no_containers_are_an_empty_list(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "{}", "[", '"text"', "[" * 100_000])
-def test_what_is_no_list_is_an_error(text: str) -> None:
+def test_output_that_is_no_list_is_an_error(text: str) -> None:
     with pytest.raises(RuntimeFailed, match="cannot read the list of containers"):
         parse_listing(text)
 

@@ -33,7 +33,7 @@ def runtime_of(cli: RecordingCli) -> PodmanRuntime:
     return PodmanRuntime(Podman(cli))
 
 
-def test_its_name_is_podman() -> None:
+def test_the_runtime_name_is_podman() -> None:
     """[utest->swdd~podman-name-returns-podman~1]"""
     assert PodmanRuntime.name == "podman"
 
@@ -91,7 +91,7 @@ async def test_a_container_that_fails_to_start_again_is_removed() -> None:
     assert cli.lines()[-1:] == ["rm --force --ignore c1"]
 
 
-async def test_a_clean_up_that_fails_does_not_hide_why_the_start_failed() -> None:
+async def test_a_failed_clean_up_does_not_hide_the_error_of_the_start() -> None:
     cli = RecordingCli()
     cli.answers |= {"run": failed("image not known"), PS: failed("broken")}
     with pytest.raises(CommandFailed, match="image not known"):
@@ -120,15 +120,15 @@ async def test_one_listing_serves_the_whole_restart_of_an_agent() -> None:
     cli = RecordingCli([labelled(f"c{number}", name=spec.instance_name) for number, spec in enumerate(specs)])
     runtime = runtime_of(cli)
     assert len(await runtime.existing_workloads("agent_A")) == 50
-    told: list[ExecutionState] = []
+    reported: list[ExecutionState] = []
     checkers = []
     for spec in specs:
         workload = await runtime.workload_id(spec.instance_name)
         assert workload is not None
-        checkers.append(runtime.start_checker(spec, workload, told.append))
+        checkers.append(runtime.start_checker(spec, workload, reported.append))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert told == [RUNNING_OK] * 50
+    assert reported == [RUNNING_OK] * 50
     assert cli.count("ps") == 1
     for checker in checkers:
         checker.stop()
@@ -152,7 +152,7 @@ async def test_the_id_of_a_workload_is_found_by_the_label_name() -> None:
     assert await runtime.workload_id(an_instance("unknown")) is None
 
 
-async def test_of_several_containers_with_one_name_the_running_one_counts() -> None:
+async def test_of_several_containers_with_one_name_the_running_one_is_used() -> None:
     runtime = runtime_of(RecordingCli([labelled("old", "exited"), labelled("new")]))
     assert await runtime.workload_id(NAME) == "new"
     assert await runtime.existing_workloads("agent_A") == [Existing(NAME, RUNNING_OK, "new")]
@@ -174,31 +174,31 @@ async def test_an_exit_that_podman_repairs_is_not_the_end_of_a_resumed_workload(
     first = FakeMonitor(folders, container)
     cli = RecordingCli([labelled(container, name=spec.instance_name, Pid=first.pid)])
     runtime = runtime_of(cli)
-    told: list[ExecutionState] = []
-    checker = runtime.start_checker(spec, container, told.append)
+    reported: list[ExecutionState] = []
+    checker = runtime.start_checker(spec, container, reported.append)
     await until(lambda: runtime.processes(container) == [first.pid])
     first.end(3)
     first.wait()
     second = FakeMonitor(folders, container)
     cli.show(labelled(container, name=spec.instance_name, Pid=second.pid))
-    await until(lambda: runtime.processes(container) == [second.pid] or len(told) > 1)
+    await until(lambda: runtime.processes(container) == [second.pid] or len(reported) > 1)
     checker.stop()
     await runtime.close()
     second.close()
-    assert told == [RUNNING_OK]
+    assert reported == [RUNNING_OK]
 
 
 async def test_nothing_is_reported_of_a_container_while_it_is_deleted() -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
-    told: list[ExecutionState] = []
-    checker = runtime.start_checker(SPEC, "c1", told.append)
+    reported: list[ExecutionState] = []
+    checker = runtime.start_checker(SPEC, "c1", reported.append)
     await _settle()
     await runtime.delete_workload("c1")
     cli.show()
     await cli.listings.get()
     await _settle()
-    assert told == [exited(1)]
+    assert reported == [exited(1)]
     checker.stop()
     await runtime.close()
 
@@ -206,8 +206,8 @@ async def test_nothing_is_reported_of_a_container_while_it_is_deleted() -> None:
 async def test_after_a_failed_delete_the_container_is_watched_again() -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
-    told: list[ExecutionState] = []
-    checker = runtime.start_checker(SPEC, "c1", told.append)
+    reported: list[ExecutionState] = []
+    checker = runtime.start_checker(SPEC, "c1", reported.append)
     await _settle()
     cli.answers["rm"] = failed()
     with pytest.raises(RuntimeFailed):
@@ -215,14 +215,14 @@ async def test_after_a_failed_delete_the_container_is_watched_again() -> None:
     cli.show(labelled("c1", "exited", ExitCode=0))
     await cli.listings.get()
     await _settle()
-    assert told == [exited(1), SUCCEEDED_OK]
+    assert reported == [exited(1), SUCCEEDED_OK]
     checker.stop()
     await runtime.close()
 
 
-def test_a_container_without_a_monitor_is_asked_for_until_its_end_is_reported() -> None:
+def test_a_container_without_a_monitor_is_polled_until_its_end_is_reported() -> None:
     """[utest->swdd~podman-workload-monitors-workload-state~1]"""
-    told: list[tuple[float, ExecutionState]] = []
+    reported: list[tuple[float, ExecutionState]] = []
 
     async def watch() -> None:
         loop = asyncio.get_running_loop()
@@ -231,7 +231,7 @@ def test_a_container_without_a_monitor_is_asked_for_until_its_end_is_reported() 
         podman = Podman(cli)
         podman.watch.now = loop.time
         runtime = PodmanRuntime(podman)
-        runtime.start_checker(SPEC, "c1", lambda state: told.append((loop.time(), state)))
+        runtime.start_checker(SPEC, "c1", lambda state: reported.append((loop.time(), state)))
         await asyncio.sleep(3.1)
         cli.show(labelled("c1", "exited", ExitCode=7))
         await asyncio.sleep(3)
@@ -239,7 +239,7 @@ def test_a_container_without_a_monitor_is_asked_for_until_its_end_is_reported() 
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(watch())
-    assert told == [(0.0, RUNNING_OK), (3.5, exited(7))]
+    assert reported == [(0.0, RUNNING_OK), (3.5, exited(7))]
 
 
 async def _settle() -> None:
@@ -262,20 +262,20 @@ async def test_logs_are_those_of_the_container(tmp_path: Path) -> None:
 async def test_changes_without_hints_are_found_by_the_resync(monkeypatch: pytest.MonkeyPatch) -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
-    told: list[ExecutionState] = []
-    came = asyncio.Event()
+    reported: list[ExecutionState] = []
+    received = asyncio.Event()
 
     def sink(state: ExecutionState) -> None:
-        told.append(state)
-        came.set()
+        reported.append(state)
+        received.set()
 
     checker = runtime.start_checker(SPEC, "c1", sink)
     async with asyncio.timeout(60):
-        await came.wait()
-        came.clear()
+        await received.wait()
+        received.clear()
         cli.show(labelled("c1", "exited", ExitCode=9))
-        await came.wait()
-    assert told == [SUCCEEDED_OK, exited(9)]
+        await received.wait()
+    assert reported == [SUCCEEDED_OK, exited(9)]
     checker.stop()
     await runtime.close()
 
@@ -286,13 +286,13 @@ async def test_the_resync_continues_after_an_internal_error(
     monkeypatch.setattr(supervision, "FIRST_DELAY", 0.0)
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
-    came = asyncio.Event()
-    checker = runtime.start_checker(SPEC, "c1", lambda state: came.set() if state == exited(9) else None)
+    received = asyncio.Event()
+    checker = runtime.start_checker(SPEC, "c1", lambda state: received.set() if state == exited(9) else None)
     await _settle()
     monkeypatch.setattr(cli.listings, "get", FailsOnce(cli.listings.get))
     cli.show(labelled("c1", "exited", ExitCode=9))
     async with asyncio.timeout(60):
-        await came.wait()
+        await received.wait()
     assert "internal error in the podman resync, starting it again in 0 s: Bug: a bug" in caplog.text
     checker.stop()
     await runtime.close()
@@ -314,15 +314,15 @@ async def test_a_failed_container_is_reported_to_the_sink() -> None:
     """[utest->swdd~podman-workload-sends-workload-state~1]"""
     cli = RecordingCli([labelled("c1", "exited", ExitCode=1)])
     runtime = runtime_of(cli)
-    told: list[ExecutionState] = []
-    checker = runtime.start_checker(SPEC, "c1", told.append)
+    reported: list[ExecutionState] = []
+    checker = runtime.start_checker(SPEC, "c1", reported.append)
     await _settle()
     checker.stop()
     await runtime.close()
-    assert [state.is_same(FAILED_EXEC_FAILED) for state in told] == [True]
+    assert [state.is_same(FAILED_EXEC_FAILED) for state in reported] == [True]
 
 
-async def test_a_slow_listing_that_fails_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_slow_listing_is_logged_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=0.001))
     runtime = runtime_of(cli)
     checker = runtime.start_checker(SPEC, "c1", lambda _: None)
@@ -342,19 +342,19 @@ async def test_a_stored_state_triggers_a_listing_before_the_next_resync(
     cli = RecordingCli([labelled("c1", "exited", ExitCode=0)], settings=PodmanSettings(resync=1000.0))
     podman = Podman(cli)
     runtime = PodmanRuntime(podman)
-    came = asyncio.Event()
-    checker = runtime.start_checker(SPEC, "c1", lambda state: came.set() if state == exited(9) else None)
+    received = asyncio.Event()
+    checker = runtime.start_checker(SPEC, "c1", lambda state: received.set() if state == exited(9) else None)
     await _settle()
     cli.show(labelled("c1", "exited", ExitCode=9))
     podman.watch.states_written.set()
     async with asyncio.timeout(60):
-        await came.wait()
+        await received.wait()
     checker.stop()
     await runtime.close()
 
 
 @pytest.mark.parametrize(("answer", "expected"), [("true\n", True), ("false\n", False)])
-async def test_podman_reports_a_lack_of_memory(answer: str, expected: bool) -> None:
+async def test_podman_reports_an_out_of_memory_kill(answer: str, expected: bool) -> None:
     cli = RecordingCli()
     cli.answers["container inspect --format {{.State.OOMKilled}} c1"] = answer
     assert await runtime_of(cli).was_out_of_memory("c1") is expected

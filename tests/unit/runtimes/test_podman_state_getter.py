@@ -96,7 +96,7 @@ async def test_if_podman_fails_the_state_is_unknown(bench: Bench) -> None:
     assert getter.pause() == POLL_INTERVAL
 
 
-async def test_a_running_container_that_is_watched_needs_no_more_questions(bench: Bench) -> None:
+async def test_a_watched_running_container_needs_no_more_calls(bench: Bench) -> None:
     monitor = bench.monitor()
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
@@ -132,14 +132,14 @@ async def test_a_pod_whose_container_ended_between_an_old_listing_and_the_watch_
 
 
 async def test_a_running_container_whose_process_is_not_visible_is_listed_only_once_more(bench: Bench) -> None:
-    """Its podman may run on another machine, so the process id is not valid here."""
+    """Its podman may run on another machine, so the process id is not valid on this one."""
     bench.cli.show(a_container(C1, Pid=2**22 - 1))
     await bench.cli.listings.get()
     assert await bench.getter().get_state() == RUNNING_OK
     assert bench.cli.count("ps") == 2
 
 
-async def test_a_new_container_is_seen_running_without_any_question(bench: Bench) -> None:
+async def test_a_new_container_is_detected_as_running_without_a_call(bench: Bench) -> None:
     first = bench.monitor(C1)
     bench.cli.show(a_container(C1, Pid=first.pid))
     await bench.getter(C1).get_state()
@@ -149,7 +149,7 @@ async def test_a_new_container_is_seen_running_without_any_question(bench: Bench
     assert bench.cli.count("ps") == 1
 
 
-async def test_a_running_container_that_cannot_be_watched_is_polled_with_young_listings(bench: Bench) -> None:
+async def test_a_running_container_that_cannot_be_watched_is_polled_with_recent_listings(bench: Bench) -> None:
     bench.cli.show(a_container(C1))
     getter = bench.getter()
     assert await getter.get_state() == RUNNING_OK
@@ -158,7 +158,7 @@ async def test_a_running_container_that_cannot_be_watched_is_polled_with_young_l
     assert await getter.get_state() == SUCCEEDED_OK
 
 
-async def test_while_the_process_is_seen_alive_a_broken_podman_changes_nothing(bench: Bench) -> None:
+async def test_while_the_process_runs_a_failure_of_podman_changes_nothing(bench: Bench) -> None:
     monitor = bench.monitor()
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
@@ -170,7 +170,7 @@ async def test_while_the_process_is_seen_alive_a_broken_podman_changes_nothing(b
 
 
 @pytest.mark.parametrize("word", ["stopped", "stopping", "running"])
-async def test_podman_not_having_tidied_up_an_ended_container_is_no_news(bench: Bench, word: str) -> None:
+async def test_an_ended_container_that_podman_has_not_cleaned_up_is_no_change(bench: Bench, word: str) -> None:
     monitor = bench.monitor()
     bench.cli.show(a_container(C1, Pid=monitor.pid))
     getter = bench.getter()
@@ -219,7 +219,7 @@ async def test_a_state_that_podman_keeps_reporting_is_finally_accepted(
     assert await getter.get_state() == STOPPING.because("stopped")
 
 
-async def test_a_newer_listing_overrules_what_was_known(bench: Bench) -> None:
+async def test_a_newer_listing_replaces_the_watched_state(bench: Bench) -> None:
     getter = bench.getter()
     bench.cli.show(a_container(C1, "exited", ExitCode=0))
     assert await getter.get_state() == SUCCEEDED_OK
@@ -231,7 +231,7 @@ async def test_a_newer_listing_overrules_what_was_known(bench: Bench) -> None:
     assert bench.cli.count("ps") == 2
 
 
-async def test_a_paused_container_is_looked_at_less_and_less_often(bench: Bench) -> None:
+async def test_a_paused_container_is_polled_less_and_less_often(bench: Bench) -> None:
     bench.cli.show(a_container(C1, "paused"))
     getter = bench.getter()
     pauses = []
@@ -262,7 +262,7 @@ async def test_the_state_of_pods_is_that_of_all_their_containers(bench: Bench) -
     getter.close()
 
 
-async def test_the_end_of_a_watched_container_of_a_pod_needs_no_question(bench: Bench) -> None:
+async def test_the_end_of_a_watched_container_of_a_pod_needs_no_call(bench: Bench) -> None:
     monitor = bench.monitor(C1)
     bench.cli.show(in_pod(C1, "p1", Pid=monitor.pid))
     getter = bench.kube(lambda: ["p1"])
@@ -274,7 +274,7 @@ async def test_the_end_of_a_watched_container_of_a_pod_needs_no_question(bench: 
     assert bench.cli.count("ps") == 1
 
 
-async def test_a_pod_that_is_gone_is_unknown_and_its_containers_are_not_watched_any_more(bench: Bench) -> None:
+async def test_a_missing_pod_is_unknown_and_its_containers_are_not_watched_any_more(bench: Bench) -> None:
     bench.cli.show(in_pod("a", "p1"))
     getter = bench.kube(lambda: ["p1"])
     await getter.get_state()
@@ -297,7 +297,7 @@ async def test_errors_of_podman_and_missing_data_are_distinguished(bench: Bench)
     assert await bench.kube(lambda: ["p1"]).get_state() == PODS_UNREADABLE
 
 
-async def test_pods_known_before_survive_a_broken_podman_as_unknown(bench: Bench) -> None:
+async def test_known_pods_become_unknown_after_a_failure_of_podman(bench: Bench) -> None:
     bench.cli.show(in_pod("a", "p1"))
     getter = bench.kube(lambda: ["p1"])
     assert await getter.get_state() == RUNNING_OK

@@ -45,7 +45,7 @@ from ankaios.runtimes.podman.states import (
         ("", 0, FAILED_UNKNOWN),
     ],
 )
-def test_each_word_of_podman_has_its_state(word: str, code: int | None, state: ExecutionState) -> None:
+def test_each_status_of_podman_has_its_state(word: str, code: int | None, state: ExecutionState) -> None:
     """Where requirements differ, the newest table and the original's code count, see docs/differences.md.
 
     Paused is unknown and not a state; the allowed states are those of this table and not those of an older list.
@@ -82,7 +82,7 @@ def test_one_container_alone_is_the_state_of_its_pod(word: str, code: int, state
     assert pods_state([[container_state(word, code)]]) == state
 
 
-def test_the_most_worrying_container_wins() -> None:
+def test_the_container_with_the_most_severe_state_determines_the_state() -> None:
     """[utest->swdd~podman-kube-state-getter-combines-states~2]"""
     ranked = [
         exited(1),
@@ -98,7 +98,7 @@ def test_the_most_worrying_container_wins() -> None:
             assert pods_state([[ranked[second]], [ranked[first]]]) == shown[first]
 
 
-def test_of_several_failures_the_smallest_text_wins() -> None:
+def test_of_several_failures_the_smallest_text_is_used() -> None:
     assert pods_state([[exited(9), exited(10)]]) == exited(10)
 
 

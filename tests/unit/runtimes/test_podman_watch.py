@@ -80,7 +80,7 @@ async def watches() -> Iterator[PodmanWatch]:  # type: ignore[misc]
 Make = Callable[..., FakeMonitor]
 
 
-async def test_the_exit_code_of_a_container_is_known_without_podman(watches: PodmanWatch, monitors: Make) -> None:
+async def test_the_exit_code_of_a_container_is_read_without_podman(watches: PodmanWatch, monitors: Make) -> None:
     monitor = monitors()
     watched = Watched(watches, C1)
     assert watched.watch.attach(monitor.pid)
@@ -102,7 +102,7 @@ async def test_after_one_container_was_seen_the_next_ones_are_found_by_their_pid
     assert Watched(watches, C2).watch.attach()
 
 
-async def test_a_process_of_another_container_is_not_taken_for_ours(watches: PodmanWatch, monitors: Make) -> None:
+async def test_a_process_of_another_container_is_not_watched(watches: PodmanWatch, monitors: Make) -> None:
     """The kernel may have reused the process id since the listing."""
     monitor = monitors(C1)
     watched = Watched(watches, C2)
@@ -110,7 +110,7 @@ async def test_a_process_of_another_container_is_not_taken_for_ours(watches: Pod
     assert watched.watch.fact is None
 
 
-async def test_the_exit_file_of_an_earlier_run_is_not_believed(
+async def test_the_exit_file_of_an_earlier_run_is_ignored(
     watches: PodmanWatch, monitors: Make, folders: FakePodmanFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container_watch, "EXIT_FILE_PAUSES", (0.0, 0.001))
@@ -176,7 +176,7 @@ async def test_a_container_that_podman_restarts_stays_running(watches: PodmanWat
     assert watched.watch.alive
 
 
-async def test_a_container_that_podman_did_not_restart_is_a_reason_to_ask(watches: PodmanWatch, monitors: Make) -> None:
+async def test_a_container_that_podman_did_not_restart_triggers_a_listing(watches: PodmanWatch, monitors: Make) -> None:
     watches.restart_pause = 0.0
     monitor = monitors()
     watched = Watched(watches, C1, final=False)
@@ -197,7 +197,7 @@ async def test_an_ended_container_that_a_user_restarts_is_detected(watches: Podm
     await watched.until(lambda: watched.watch.fact == RUNNING_OK)
 
 
-async def test_a_container_removed_by_hand_is_a_reason_to_ask(
+async def test_a_container_removed_by_a_user_triggers_a_listing(
     watches: PodmanWatch, monitors: Make, folders: FakePodmanFolders
 ) -> None:
     monitor = monitors(C1)
@@ -210,7 +210,7 @@ async def test_a_container_removed_by_hand_is_a_reason_to_ask(
     assert watched.hints == 0
 
 
-async def test_what_we_remove_ourselves_is_no_news(
+async def test_a_container_removed_by_the_agent_triggers_no_listing(
     watches: PodmanWatch, monitors: Make, folders: FakePodmanFolders
 ) -> None:
     monitor = monitors(C1)
@@ -218,7 +218,7 @@ async def test_what_we_remove_ourselves_is_no_news(
     watched.watch.attach(monitor.pid)
     await folders_are_watched(watches)
     watches.suspend_reports(C1)
-    watches.suspend_reports("nobody watches this")
+    watches.suspend_reports("not watched")
     monitor.close()
     rmtree(folders.containers / C1)
     (folders.containers / C2).mkdir()
@@ -251,13 +251,13 @@ async def test_a_closed_watch_gives_no_hints(watches: PodmanWatch, monitors: Mak
     assert not watched.watch.attach(monitor.pid)
 
 
-async def test_without_folder_watches_everything_else_works(
+async def test_without_folder_watches_containers_are_listed(
     watches: PodmanWatch, monitors: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def no_room(_: object) -> None:
+    def no_space(_: object) -> None:
         raise OSError(24, "no more watches")
 
-    monkeypatch.setattr(podman_watch, "Inotify", no_room)
+    monkeypatch.setattr(podman_watch, "Inotify", no_space)
     monitor = monitors()
     watched = Watched(watches, C1)
     watched.watch.attach(monitor.pid)
@@ -290,10 +290,10 @@ def test_the_arguments_of_a_monitor_contain_the_paths_of_its_files() -> None:
 
 
 @pytest.mark.parametrize("file", ["libpod/bolt_state.db", "db.sql"])
-async def test_a_state_that_podman_stores_is_noticed(
+async def test_a_state_that_podman_stores_is_detected(
     watches: PodmanWatch, monitors: Make, tmp_path: Path, file: str
 ) -> None:
-    """A paused container is visible only there."""
+    """The state of a paused container is visible only in the database."""
     database = tmp_path / "graph" / file
     database.parent.mkdir(parents=True)
     database.write_text("running")

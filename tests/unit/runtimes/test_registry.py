@@ -1,4 +1,4 @@
-"""Connectors made from names."""
+"""Connectors are created from names."""
 
 import asyncio
 import subprocess
@@ -37,17 +37,17 @@ def test_every_name_has_its_connector() -> None:
         assert all(callable(getattr(connector, function)) for function in functions)
 
 
-def test_only_what_is_wanted_is_made() -> None:
+def test_only_requested_connectors_are_created() -> None:
     assert list(make(["podman"])) == ["podman"]
     assert list(make([])) == []
 
 
-def test_an_unknown_name_is_warned_about_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_name_is_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     assert list(make(["docker", "native"])) == ["native"]
     assert "unknown runtime 'docker' is skipped" in caplog.text
 
 
-def test_without_nerdctl_containerd_is_as_if_not_enabled(
+def test_without_nerdctl_containerd_is_not_enabled(
     nerdctl: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     nerdctl.unlink()
@@ -107,9 +107,7 @@ def test_loaded_and_later_connectors_can_be_wrapped() -> None:
     assert [connector.name for connector in connectors.values()] == ["wrapped fake", "wrapped fake"]
 
 
-async def test_an_early_listing_is_taken_even_if_nothing_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_early_listing_is_used_even_if_it_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = asyncio.Event()
     take = EarlyListing.take
 

@@ -41,7 +41,7 @@ async def test_a_bug_in_loading_is_an_error_like_others(caplog: pytest.LogCaptur
     assert await source.get() == 2
 
 
-async def test_a_young_listing_is_used_again() -> None:
+async def test_a_recent_listing_is_used_again() -> None:
     """[utest->swdd~podmancli-uses-container-state-cache~1]"""
     source = Source()
     assert await source.get() == 1
@@ -153,16 +153,16 @@ async def test_a_cancelled_request_does_not_affect_others() -> None:
 
 async def test_listeners_are_called_for_each_new_listing() -> None:
     source = Source()
-    heard: list[int] = []
-    source.cache.on_new(lambda: heard.append(source.loads))
+    notified: list[int] = []
+    source.cache.on_new(lambda: notified.append(source.loads))
     await source.get()
     await source.get()
     source.now += 2
     await source.get()
-    assert heard == [1, 2]
+    assert notified == [1, 2]
 
 
-async def test_the_newest_listing_is_given_without_asking_if_it_is_young_enough() -> None:
+async def test_a_recent_listing_is_returned_without_a_call() -> None:
     source = Source()
     assert source.cache.newest() is None
     await source.get()
@@ -174,7 +174,7 @@ async def test_the_newest_listing_is_given_without_asking_if_it_is_young_enough(
     assert source.loads == 1
 
 
-async def test_closing_ends_the_call_under_way() -> None:
+async def test_closing_ends_the_current_call() -> None:
     source = Source()
     source.gate = asyncio.Event()
     asking = asyncio.create_task(source.get())

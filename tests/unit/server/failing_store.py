@@ -1,4 +1,4 @@
-"""A store in memory that waits and fails on command."""
+"""A store in memory that waits and fails as the test requires."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ class FailingStore(MemoryStore):
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that has no event."""
+    """Wait for a condition that causes no event."""
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)

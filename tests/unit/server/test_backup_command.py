@@ -40,6 +40,6 @@ def test_the_storage_is_found_in_the_config_file(tmp_path: Path, capsys: pytest.
         ("nonsense", "invalid storage URL 'nonsense'"),
     ],
 )
-def test_what_cannot_be_copied_is_explained(url: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_copy_is_explained(url: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["backup", "file", "--storage", url]) == 1
     assert reason in capsys.readouterr().err

@@ -27,7 +27,7 @@ def test_a_configuration_without_broker_has_none() -> None:
     assert brokers_of("cam", a_configuration(), cameras("cam-1"), {}) == {}
 
 
-def test_every_node_that_sees_a_device_gets_a_broker_that_asks_for_it() -> None:
+def test_every_node_that_sees_a_device_gets_a_broker_that_requests_it() -> None:
     """[utest->akri~broker-per-node~1]"""
     found = brokers_of("cam", a_broker(base.BROKER_PER_NODE), cameras("cam-1", nodes=("b", "a"), capacity=2), {})
     assert sorted(found) == ["cam-1-broker-a", "cam-1-broker-b"]
@@ -47,8 +47,8 @@ def test_a_local_device_has_one_broker_without_the_name_of_the_node() -> None:
     ]
 
 
-def test_there_are_no_more_brokers_than_slots_and_who_has_one_keeps_it() -> None:
-    """Akri makes one for each node, and the surplus waits for ever."""
+def test_there_are_no_more_brokers_than_slots_and_existing_brokers_stay() -> None:
+    """Akri creates one for each node, and the surplus brokers wait forever."""
     broker, seen = a_broker(base.BROKER_PER_NODE), cameras("cam-1", nodes=("a", "b"))
     assert list(brokers_of("cam", broker, seen, {})) == ["cam-1-broker-a"]
     assert list(brokers_of("cam", broker, seen, {"cam-1-broker-b": {}})) == ["cam-1-broker-b"]
@@ -56,7 +56,7 @@ def test_there_are_no_more_brokers_than_slots_and_who_has_one_keeps_it() -> None
     assert list(brokers_of("cam", broker, seen, {"cam-1-broker-a": {}})) == ["cam-1-broker-b"]
 
 
-def test_every_device_gets_one_job_wherever_there_is_room() -> None:
+def test_every_device_gets_one_job_on_an_agent_with_a_free_slot() -> None:
     """[utest->akri~broker-job-per-device~1]"""
     seen = cameras("cam-1", nodes=("a", "b")) | cameras("cam-2", nodes=("b",), shared=False)
     found = brokers_of("cam", a_broker(base.BROKER_PER_DEVICE), seen, {})
@@ -66,7 +66,7 @@ def test_every_device_gets_one_job_wherever_there_is_room() -> None:
     }
 
 
-def test_replicas_ask_for_any_device() -> None:
+def test_replicas_request_any_device() -> None:
     """[utest->akri~broker-on-configuration-level~1]"""
     broker = a_broker(base.BROKER_PER_CONFIGURATION, replicas=2, quantity=2)
     found = brokers_of("cam", broker, cameras("cam-1", "cam-2", capacity=2), {})
@@ -105,7 +105,7 @@ def test_there_are_no_more_replicas_than_the_devices_can_serve(
 
 
 @pytest.mark.parametrize("strategy", [base.BROKER_PER_NODE, base.BROKER_PER_DEVICE, base.BROKER_PER_CONFIGURATION])
-def test_brokers_go_with_their_device_but_not_while_it_is_only_offline(strategy: base.BrokerStrategy) -> None:
+def test_brokers_are_removed_with_their_device_but_not_while_it_is_only_offline(strategy: base.BrokerStrategy) -> None:
     """[utest->akri~broker-removed-with-device~1]"""
     broker = a_broker(strategy)
     seen = cameras("cam-1")
@@ -120,7 +120,7 @@ def test_devices_of_other_configurations_do_not_matter() -> None:
     assert brokers_of("cam", a_broker(base.BROKER_PER_NODE), other, {}) == {}
 
 
-def test_the_placeholder_says_which_container_gets_the_device() -> None:
+def test_the_placeholder_selects_the_container_that_gets_the_device() -> None:
     requests = [
         base.ResourceRequest(name="mic", quantity=1),
         base.ResourceRequest(name="{{PLACEHOLDER}}", quantity=2, container="pod/web"),

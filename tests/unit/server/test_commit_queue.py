@@ -49,7 +49,7 @@ async def running() -> AsyncIterator[Running]:
     await asyncio.wait([it.task])
 
 
-async def test_effects_leave_after_the_commit_and_in_order() -> None:
+async def test_effects_are_sent_after_the_commit_and_in_order() -> None:
     async with running() as it:
         it.store.go.clear()
         it.queue.submit(a_decision("a"))
@@ -72,13 +72,13 @@ async def test_commits_are_counted_by_result_and_timed_for_each_store() -> None:
         assert sum(it.metrics.commit_seconds.values["memory",].counts) == len(it.store.batches)
 
 
-async def test_effects_without_a_change_leave_immediately_if_nothing_waits() -> None:
+async def test_effects_without_a_change_are_sent_immediately_if_nothing_waits() -> None:
     async with running() as it:
         it.queue.submit(a_decision("a", changes=False))
         assert it.performed == ["a"]
 
 
-async def test_without_a_store_everything_leaves_immediately() -> None:
+async def test_without_a_store_effects_are_sent_immediately() -> None:
     it = Running()
     it.queue.submit(a_decision("a"))
     assert it.performed == ["a"]
@@ -122,7 +122,7 @@ async def test_the_number_of_waiting_decisions_is_limited() -> None:
 
 
 @pytest.mark.parametrize("failure", [StorageFailed("full"), CommitUnknown("slow")])
-async def test_a_failed_change_does_not_leave_nor_does_what_waits_behind_it(failure: StorageFailed) -> None:
+async def test_the_effects_of_a_failed_change_and_of_later_changes_are_not_sent(failure: StorageFailed) -> None:
     async with running() as it:
         it.store.go.clear()
         it.store.failures = [failure]
@@ -139,7 +139,7 @@ async def test_a_failed_change_does_not_leave_nor_does_what_waits_behind_it(fail
         assert it.queue.problem == str(failure)
 
 
-async def test_a_decision_of_the_server_leaves_and_is_stored_later(
+async def test_the_effects_of_a_server_decision_are_sent_before_it_is_stored(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(commit_queue, "_RETRY_SECONDS", 0.01)
@@ -160,7 +160,7 @@ def many_effects(count: int = 100, *, changes: bool = True) -> Decision:
 
 
 @pytest.mark.parametrize("has_store", [True, False])
-async def test_many_effects_leave_in_parts_and_in_order(has_store: bool) -> None:
+async def test_many_effects_are_sent_in_parts_and_in_order(has_store: bool) -> None:
     async with running() as it:
         if not has_store:
             it.queue.close()
@@ -175,7 +175,7 @@ async def test_many_effects_leave_in_parts_and_in_order(has_store: bool) -> None
         assert len(set(counts)) > 3
 
 
-async def test_effects_of_a_stored_change_that_have_not_left_are_returned_as_stored() -> None:
+async def test_unsent_effects_of_a_stored_change_are_returned_as_stored() -> None:
     async with running() as it:
         it.queue.submit(many_effects())
         while not it.performed:  # noqa: ASYNC110

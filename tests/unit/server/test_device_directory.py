@@ -44,7 +44,7 @@ NOTHING = DirectoryChanges()
 # --- configurations ---
 
 
-def test_an_agent_is_told_what_to_discover_with_its_hello_and_when_that_changes() -> None:
+def test_an_agent_receives_device_configurations_with_its_hello_and_after_each_change() -> None:
     directory = DeviceDirectory()
     directory.configure({"cam": a_configuration(capacity=2)})
     (update,) = updates(directory.hello("a", {}, True), "a")
@@ -55,7 +55,7 @@ def test_an_agent_is_told_what_to_discover_with_its_hello_and_when_that_changes(
     assert updates(directory.configure({"mic": a_configuration()}), "a") == []
 
 
-def test_a_broker_is_no_news_for_agents_except_what_happens_when_its_device_is_lost() -> None:
+def test_an_agent_does_not_receive_a_broker_but_its_policy_for_lost_devices() -> None:
     directory = DeviceDirectory()
     directory.configure({"cam": a_configuration()})
     directory.hello("a", {}, True)
@@ -68,7 +68,7 @@ def test_a_broker_is_no_news_for_agents_except_what_happens_when_its_device_is_l
     assert not sent.HasField("broker")
 
 
-def test_an_agent_without_devices_is_told_nothing() -> None:
+def test_an_agent_without_devices_receives_no_configurations() -> None:
     directory = DeviceDirectory()
     directory.configure({"cam": a_configuration()})
     assert directory.hello("old", {}, offers_devices=False).messages == []
@@ -88,7 +88,7 @@ def test_an_agent_without_devices_is_told_nothing() -> None:
         (base.DevicePlacement(agents=["b"], tags=base.Tags(tags={"zone": "front"})), ["a", "b"]),
     ],
 )
-def test_agents_that_discover_are_named_or_carry_the_tags(
+def test_agents_that_discover_are_named_or_have_the_tags(
     placement: base.DevicePlacement | None, expected: list[str]
 ) -> None:
     configuration = a_configuration(placement=placement)
@@ -114,7 +114,7 @@ def test_a_new_capacity_is_applied_to_running_devices() -> None:
     assert [list(update.instances) for update in updates(changes, "b")] == [[CAM], []]
 
 
-def test_a_dropped_configuration_takes_its_devices_along() -> None:
+def test_the_devices_of_a_removed_configuration_are_removed() -> None:
     directory = a_directory("a")
     changes = directory.configure({"cam": None})
     assert changes.instances == {CAM: None}
@@ -124,7 +124,7 @@ def test_a_dropped_configuration_takes_its_devices_along() -> None:
 # --- reports ---
 
 
-def test_a_shared_device_stands_once_with_all_nodes_that_see_it() -> None:
+def test_a_shared_device_is_listed_once_with_all_nodes_that_see_it() -> None:
     """[utest->akri~instance-level-resource~1]"""
     directory = a_directory("b", "a", capacity=2)
     (instance,) = instances(directory).values()
@@ -146,14 +146,14 @@ def test_local_slots_are_mirrored_from_the_agent_that_owns_them() -> None:
     assert usage(directory) == {f"{CAM}-0": "C:0:a", f"{CAM}-1": ""}
 
 
-def test_a_device_is_gone_when_the_last_node_lost_it() -> None:
+def test_a_device_is_removed_when_the_last_node_lost_it() -> None:
     directory = a_directory("a", "b")
     directory.report("a", grpc.DeviceReport(gone=[CAM]))
     assert list(instances(directory)[CAM].nodes) == ["b"]
     assert directory.report("b", grpc.DeviceReport(gone=[CAM])).instances == {CAM: None}
 
 
-def test_a_node_that_newly_sees_a_device_is_told_its_slots() -> None:
+def test_a_node_that_discovers_a_device_receives_its_slots() -> None:
     directory = a_directory("a")
     request(directory, "a", claim_of("a"))
     directory.hello("b", {}, True)
@@ -183,7 +183,7 @@ def test_resources_of_a_node_are_kept_by_name() -> None:
         an_instance_message("a", shared=False),
     ],
 )
-def test_a_device_that_cannot_be_is_left_out_alone(message: base.DeviceInstance) -> None:
+def test_an_invalid_device_is_ignored_and_the_others_are_kept(message: base.DeviceInstance) -> None:
     directory = a_directory("b")
     directory.hello("a", {}, True)
     changes = directory.report("a", a_report(cam_8120fe=message))
@@ -194,7 +194,7 @@ def test_a_device_that_cannot_be_is_left_out_alone(message: base.DeviceInstance)
 # --- slots of shared devices ---
 
 
-def test_a_slot_goes_to_the_first_who_asks() -> None:
+def test_a_slot_is_granted_to_the_first_request() -> None:
     directory = a_directory("a", "b")
     assert request(directory, "a", claim_of("a"))
     changes = directory.slot_request("b", slot_request("7", [claim_of("b")]))
@@ -207,20 +207,20 @@ def test_a_slot_goes_to_the_first_who_asks() -> None:
 @examples(10)
 @given(st.integers(0, 2**32))
 def test_of_a_thousand_claims_in_any_order_each_round_has_one_winner(seed: int) -> None:
-    """Two agents, one slot, through either plugin, some asking twice; whoever won lets go before the next round."""
+    """Two agents claim one slot through either plugin, some twice; the winner releases it before the next round."""
     directory, order = a_directory("a", "b"), Random(seed)
     for _ in range(3):
         claims = [claim_of("ab"[n % 2], owner=f"w{n}", virtual_id=str(n) if n % 3 else None) for n in range(1000)]
-        asked = order.sample(claims, k=len(claims))
-        granted = [claim for claim in asked if request(directory, claim.claim.node, claim)]
-        assert granted == asked[:1]
-        assert request(directory, granted[0].claim.node, granted[0]), "who has it may ask again"
+        requested = order.sample(claims, k=len(claims))
+        granted = [claim for claim in requested if request(directory, claim.claim.node, claim)]
+        assert granted == requested[:1]
+        assert request(directory, granted[0].claim.node, granted[0]), "the holder may repeat its request"
         assert directory.ledger.owners(CAM) == {f"{CAM}-0": granted[0].claim.owner}
         assert request(directory, granted[0].claim.node, granted[0].reversed())
         assert usage(directory) == {f"{CAM}-0": ""}
 
 
-def test_everybody_who_sees_a_device_learns_of_a_claim_before_the_answer() -> None:
+def test_all_nodes_that_see_a_device_receive_a_claim_before_the_answer() -> None:
     directory = a_directory("a", "b")
     changes = directory.slot_request("a", slot_request("1", [claim_of("a")]))
     kinds = [it.message.WhichOneof("FromServerEnum") for it in changes.messages]
@@ -228,7 +228,7 @@ def test_everybody_who_sees_a_device_learns_of_a_claim_before_the_answer() -> No
     assert updates(changes, "b")[0].instances[CAM].slotOwners.values[f"{CAM}-0"] == "w.a"
 
 
-def test_who_is_refused_learns_the_truth_first() -> None:
+def test_an_agent_whose_claim_is_denied_receives_the_slots_first() -> None:
     directory = a_directory("a", "b")
     request(directory, "a", claim_of("a"))
     changes = directory.slot_request("b", slot_request("1", [claim_of("b")]))
@@ -249,7 +249,7 @@ def test_claims_and_releases_may_be_repeated() -> None:
 
 
 def test_a_freed_slot_is_visible_for_the_other_nodes() -> None:
-    """In Akri 0.13 other nodes never learn that a slot is free again."""
+    """In Akri 0.13 other nodes are never notified that a slot is free again."""
     directory = a_directory("a", "b")
     request(directory, "a", claim_of("a"))
     changes = directory.slot_request("a", slot_request("2", [claim_of("a").reversed()]))
@@ -273,7 +273,7 @@ def test_all_slots_of_a_request_are_given_or_none() -> None:
         SlotChange(Slot(CAM, 9), Claim("a")),
     ],
 )
-def test_an_agent_speaks_for_itself_and_of_what_it_sees(change: SlotChange) -> None:
+def test_an_agent_can_only_claim_for_itself_and_for_devices_that_it_sees(change: SlotChange) -> None:
     directory = a_directory("a", "b")
     assert not request(directory, "a", change)
 
@@ -285,10 +285,10 @@ def test_a_malformed_request_changes_nothing() -> None:
     assert "this needs two steps" in answers(changes, "a")[0].reason
 
 
-# --- absence and restarts ---
+# --- disconnected agents and restarts ---
 
 
-def test_an_agent_that_is_cut_off_keeps_what_it_uses() -> None:
+def test_a_disconnected_agent_keeps_the_slots_that_it_uses() -> None:
     directory = a_directory("a", "b")
     request(directory, "a", claim_of("a"))
     directory.gone("a")
@@ -297,13 +297,13 @@ def test_an_agent_that_is_cut_off_keeps_what_it_uses() -> None:
     assert directory.gone("unknown") == NOTHING
 
 
-def test_a_device_seen_only_by_a_node_that_is_cut_off_is_offline() -> None:
+def test_a_device_seen_only_by_a_disconnected_node_is_offline() -> None:
     directory = a_directory("a")
     directory.gone("a")
     assert not instances(directory)[CAM].attributes.online
 
 
-def test_a_node_that_is_away_for_too_long_loses_its_slots() -> None:
+def test_a_node_that_is_disconnected_for_too_long_loses_its_slots() -> None:
     directory = a_directory("a", "b")
     request(directory, "a", claim_of("a"))
     directory.gone("a")
@@ -313,8 +313,8 @@ def test_a_node_that_is_away_for_too_long_loses_its_slots() -> None:
     assert request(directory, "b", claim_of("b"))
 
 
-def test_a_lost_node_can_claim_again_when_it_is_back() -> None:
-    """In Akri a foreign entry in the ledger makes every later claim of the node fail."""
+def test_a_lost_node_can_claim_again_after_it_reconnects() -> None:
+    """In Akri an entry of another node makes every later claim of the node fail."""
     directory = a_directory("a", "b")
     request(directory, "a", claim_of("a"))
     directory.gone("a")
@@ -326,7 +326,7 @@ def test_a_lost_node_can_claim_again_when_it_is_back() -> None:
 
 
 @pytest.mark.parametrize(("is_desired", "winner"), [(True, "C:0:a"), (False, "C:0:b")])
-def test_of_two_that_hold_a_slot_the_older_one_keeps_it_if_it_is_still_to_run(is_desired: bool, winner: str) -> None:
+def test_of_two_holders_of_a_slot_the_older_one_keeps_it_if_it_is_still_desired(is_desired: bool, winner: str) -> None:
     """The agent was lost and its slot was granted to another one; the workload may have moved meanwhile."""
     directory = a_directory("a", "b")
     directory._is_desired = lambda owner: is_desired
@@ -341,8 +341,8 @@ def test_of_two_that_hold_a_slot_the_older_one_keeps_it_if_it_is_still_to_run(is
     assert bool(changes.warnings) == is_desired
 
 
-def test_a_complete_report_is_the_truth_about_what_a_node_uses() -> None:
-    """A claim whose answer never arrived is not used, so it must not leak."""
+def test_a_complete_report_replaces_the_recorded_claims_of_a_node() -> None:
+    """A claim whose answer never arrived is not used, so it must be released."""
     directory = a_directory("a", "b")
     request(directory, "a", claim_of("a"))
     directory.hello("a", {}, True)
@@ -351,7 +351,7 @@ def test_a_complete_report_is_the_truth_about_what_a_node_uses() -> None:
     assert updates(changes, "b")[0].instances[CAM].deviceUsage.values[f"{CAM}-0"] == ""
 
 
-def test_after_a_server_restart_agents_say_what_is_in_use() -> None:
+def test_after_a_server_restart_agents_report_used_slots() -> None:
     directory = a_directory(settled=False)
     directory.hello("a", {}, True)
     directory.report("a", a_report(cam_8120fe=an_instance_message("a", {f"{CAM}-0": "C:0:a"})))
@@ -365,7 +365,7 @@ def test_workloads_that_use_devices_are_known_where_they_run() -> None:
     assert directory.holders() == {"web": InstanceName("web", "01", "a")}
 
 
-def test_after_a_server_restart_one_agent_speaks_for_another_that_is_not_back_yet() -> None:
+def test_after_a_server_restart_reports_about_a_disconnected_agent_are_used() -> None:
     directory = a_directory(settled=False)
     directory.hello("b", {}, True)
     directory.report("b", a_report(cam_8120fe=an_instance_message("b", {f"{CAM}-0": "C:0:a"})))
@@ -377,7 +377,7 @@ def test_after_a_server_restart_one_agent_speaks_for_another_that_is_not_back_ye
     assert request(directory, "b", claim_of("b"))
 
 
-def test_hearsay_ends_when_its_node_never_returns() -> None:
+def test_claims_reported_by_others_end_when_their_node_never_returns() -> None:
     directory = a_directory(settled=False)
     directory.hello("b", {}, True)
     directory.report("b", a_report(cam_8120fe=an_instance_message("b", {f"{CAM}-0": "C:0:a"})))
@@ -385,14 +385,14 @@ def test_hearsay_ends_when_its_node_never_returns() -> None:
     assert usage(directory) == {f"{CAM}-0": ""}
 
 
-def test_hearsay_about_a_node_that_spoke_for_itself_is_ignored() -> None:
+def test_claims_reported_by_others_are_ignored_for_a_node_that_has_reported() -> None:
     directory = a_directory("a")
     directory.hello("b", {}, True)
     directory.report("b", a_report(cam_8120fe=an_instance_message("b", {f"{CAM}-0": "C:0:a"})))
     assert usage(directory) == {f"{CAM}-0": ""}
 
 
-def test_a_server_that_has_just_started_gives_nothing_but_takes_back() -> None:
+def test_a_server_that_has_just_started_grants_no_slots_but_accepts_releases() -> None:
     directory = a_directory("a", settled=False)
     changes = directory.slot_request("a", slot_request("1", [claim_of("a")]))
     assert "just started" in answers(changes, "a")[0].reason
@@ -413,7 +413,7 @@ def test_slots_in_use_of_a_device_that_the_node_does_not_see_stay_in_use() -> No
     assert request(directory, "b", claim_of("b"))
 
 
-def test_slots_in_use_of_a_device_that_nobody_sees_are_remembered_for_its_return() -> None:
+def test_used_slots_of_a_device_that_no_node_sees_are_kept_for_its_return() -> None:
     directory = a_directory()
     directory.hello("a", {}, True)
     directory.report(
@@ -433,10 +433,10 @@ def test_an_agent_that_came_back_without_devices_holds_none() -> None:
     assert list(instances(directory)[CAM].nodes) == ["b"]
 
 
-# --- what placement wants to know ---
+# --- input of the placement ---
 
 
-def test_room_is_what_a_container_could_get() -> None:
+def test_free_devices_are_those_that_a_container_could_get() -> None:
     directory = a_directory("a", capacity=2)
     directory.hello("b", {"zone": "x"}, True)
     directory.hello("old", {}, offers_devices=False)
@@ -450,7 +450,7 @@ def test_room_is_what_a_container_could_get() -> None:
     assert directory.free_devices("b", "x/gpu", {}) == FreeDevices({"b:x/gpu": 2})
 
 
-# --- devices that are gone, but held ---
+# --- lost devices that are still held ---
 
 
 def a_lost_message(node: str, shared: bool = True) -> base.DeviceInstance:
@@ -485,7 +485,7 @@ def test_a_device_that_another_agent_sees_is_not_shown_as_lost() -> None:
     assert back is not None and not back.lost and back.attributes.online
 
 
-def test_a_lost_device_is_forgotten_with_its_agent() -> None:
+def test_a_lost_device_is_removed_with_its_agent() -> None:
     directory = a_directory("a")
     directory.report("a", a_report(complete=False, cam_8120fe=a_lost_message("a", shared=False)))
     directory.gone("a")
@@ -493,7 +493,7 @@ def test_a_lost_device_is_forgotten_with_its_agent() -> None:
     assert changes[-1].instances == {CAM: None}
 
 
-def test_a_lost_device_that_nobody_holds_is_refused() -> None:
+def test_a_lost_device_without_a_holder_is_rejected() -> None:
     directory = a_directory("a")
     message = a_lost_message("a")
     message.deviceUsage.values.clear()

@@ -12,7 +12,7 @@ def a_registry(*gone: str) -> DeviceRegistry:
     return registry
 
 
-def test_what_the_state_says_is_worked_out_from_all_nodes() -> None:
+def test_the_state_of_a_device_is_computed_from_all_nodes() -> None:
     registry = a_registry()
     for node in ("b", "a"):
         registry.see(node, CAM, an_instance_message(node))
@@ -34,7 +34,7 @@ def test_a_device_is_online_as_long_as_a_connected_node_sees_it() -> None:
     assert registry.ledger.is_online(CAM)
 
 
-def test_a_device_is_there_as_long_as_anybody_sees_it() -> None:
+def test_a_device_exists_as_long_as_a_node_sees_it() -> None:
     registry = a_registry()
     for node in ("a", "b"):
         registry.see(node, CAM, an_instance_message(node))
@@ -43,8 +43,8 @@ def test_a_device_is_there_as_long_as_anybody_sees_it() -> None:
     assert (CAM in registry, registry.public(CAM), registry.refresh(CAM)) == (False, None, None)
 
 
-def test_more_slots_than_there_can_be_are_refused() -> None:
-    """A report must not make the server count to four billion."""
+def test_too_many_slots_are_rejected() -> None:
+    """A report must not make the server create billions of slots."""
     registry = a_registry()
     with pytest.raises(Rejected, match="cannot have 4294967295 slots"):
         registry.see("a", CAM, an_instance_message("a", shared=False, capacity=2**32 - 1))
@@ -62,7 +62,7 @@ def test_a_local_device_belongs_to_one_node() -> None:
     assert isinstance(registry.public(CAM), base.DeviceInstance)
 
 
-def test_a_dropped_device_is_seen_by_no_node() -> None:
+def test_a_removed_device_has_no_nodes() -> None:
     registry = a_registry()
     for node in ("a", "b"):
         registry.see(node, CAM, an_instance_message(node))

@@ -1,4 +1,4 @@
-"""The address is found without the complete parser, or left to it."""
+"""The address is read without the complete parser if possible."""
 
 import os
 import socket
@@ -50,7 +50,7 @@ def test_arguments_that_need_the_complete_parser_are_left_to_it(arguments: list[
 
 
 @pytest.mark.parametrize("address", ["localhost:0", "nonsense", "127.0.0.1:x", "127.0.0.1:70000", "", "[::1:0"])
-def test_an_address_that_is_not_valid_is_left_to_the_complete_parser(address: str) -> None:
+def test_an_invalid_address_is_left_to_the_complete_parser(address: str) -> None:
     assert listen_early(["-a", address]) is None
 
 
@@ -61,7 +61,7 @@ def test_an_address_in_use_is_left_to_the_later_attempt() -> None:
         assert listen_early(["-a", f"127.0.0.1:{listener.getsockname()[1]}"]) is None
 
 
-def test_only_little_is_loaded_before_the_server_listens() -> None:
+def test_slow_modules_are_not_loaded_before_the_server_listens() -> None:
     """Importing asyncio, argparse or msgspec takes longer than everything before the server listens."""
     script = "import sys, ankaios.server.__main__; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-IS", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {script}"],
@@ -71,7 +71,7 @@ def test_only_little_is_loaded_before_the_server_listens() -> None:
 
 
 def test_a_socket_of_systemd_is_used(tmp_path: Path) -> None:
-    """The process gets it as descriptor 3, and the variables are removed."""
+    """The process receives the socket as descriptor 3, and the variables are removed."""
     script = (
         "import os, socket; os.environ['LISTEN_PID'] = str(os.getpid());"
         "from ankaios.server.early_listening import listen_early;"

@@ -1,4 +1,4 @@
-"""The channel of the server: who waits for whom, and what is dropped at the end of a connection."""
+"""The channel of the server: which senders wait, and what is dropped at the end of a connection."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ async def test_a_full_queue_holds_back_its_sender_only() -> None:
     assert len(channel) == MOST_OF_SENDER + 1
 
 
-async def test_requests_of_a_client_that_has_gone_are_dropped() -> None:
+async def test_requests_of_a_disconnected_client_are_dropped() -> None:
     channel = FairChannel()
     for number in range(10):
         await channel.send(from_client("cli-conn-1", number))
@@ -66,7 +66,7 @@ async def test_requests_of_a_client_that_has_gone_are_dropped() -> None:
     )
 
 
-async def test_what_an_agent_has_reported_is_handled_before_its_end_but_requests_of_its_workloads_are_dropped() -> None:
+async def test_reports_of_an_agent_are_handled_before_its_end_but_requests_of_its_workloads_are_dropped() -> None:
     channel = FairChannel()
     await channel.send(HELLO)
     await channel.send(from_workload("web"))

@@ -1,4 +1,4 @@
-"""What the server counts, seen through the messages of a story."""
+"""The metrics of the server after the messages of a scenario."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ankaios.common.pb.grpc_api_pb2 import UpdateWorkload
 from ankaios.server.core.replies import HooksFinished
 from ankaios.server.core.update_rejected import UpdateRejected
 from ankaios.server.metrics import MAX_UNANSWERED, ServerMetrics, StorageFacts
-from tests.unit.server.story import CLI, Story, a_form, a_state
+from tests.unit.server.scenario import CLI, Scenario, a_form, a_state
 
 
 class Clock:
@@ -25,20 +25,20 @@ def update(state: dict[str, Any], request_id: str = "r") -> FromClient:
 
 
 def test_updates_are_counted_by_result_and_timed() -> None:
-    story, clock = Story(), Clock()
+    scenario, clock = Scenario(), Clock()
     metrics = ServerMetrics(clock)
     for state in (a_state({"web": a_form()}), a_state({"web": a_form(dependencies={"web": "ADD_COND_RUNNING"})})):
         message = update(state)
         metrics.handling(message)
         clock.now += 0.5
-        for effect in story.server.handle(message):
+        for effect in scenario.server.handle(message):
             metrics.performing(effect)
     assert metrics.updates.values == {("accepted",): 1, ("rejected",): 1}
     (times,) = metrics.update_seconds.values.values()
     assert times.sum == 1.0
 
 
-def test_requests_without_an_answer_are_forgotten_at_a_limit() -> None:
+def test_requests_without_an_answer_are_removed_at_a_limit() -> None:
     metrics = ServerMetrics(Clock())
     for number in range(MAX_UNANSWERED + 5):
         metrics.handling(update(a_state(), str(number)))
@@ -46,11 +46,11 @@ def test_requests_without_an_answer_are_forgotten_at_a_limit() -> None:
 
 
 def test_gauges_are_computed_from_the_state() -> None:
-    story, metrics = Story(), ServerMetrics()
-    metrics.observe(story.server)
-    story.update(a_state({"web": a_form(), "db": a_form("")}))
-    story.hello("n1")
-    story.ask("s", completeStateRequest=base.CompleteStateRequest(subscribeForEvents=True))
+    scenario, metrics = Scenario(), ServerMetrics()
+    metrics.observe(scenario.server)
+    scenario.update(a_state({"web": a_form(), "db": a_form("")}))
+    scenario.hello("n1")
+    scenario.ask("s", completeStateRequest=base.CompleteStateRequest(subscribeForEvents=True))
     assert metrics.agents.read() == {(): 1}
     assert metrics.desired.read() == {(): 2}
     assert sum(metrics.workloads.read().values()) == 2
@@ -60,8 +60,8 @@ def test_gauges_are_computed_from_the_state() -> None:
 
 
 def test_a_server_that_does_not_lead_has_no_gauges_of_a_state() -> None:
-    story, metrics = Story(), ServerMetrics()
-    metrics.observe(story.server)
+    scenario, metrics = Scenario(), ServerMetrics()
+    metrics.observe(scenario.server)
     metrics.observe(None)
     for gauge in (metrics.agents, metrics.workloads, metrics.desired, metrics.subscribers):
         assert gauge.read() == {}

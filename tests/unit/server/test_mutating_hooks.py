@@ -25,11 +25,11 @@ def a_hook(directory: Path, name: str, text: str, time_limit: int = 30) -> Mutat
     return MutatingHook(name, path=str(directory), time_limit=time_limit)
 
 
-async def test_hooks_that_write_what_they_read_change_nothing(tmp_path: Path) -> None:
+async def test_hooks_that_return_their_input_change_nothing(tmp_path: Path) -> None:
     assert await run_hooks([a_hook(tmp_path, "same", "#!/bin/sh\ncat\n")], UPDATE) is None
 
 
-async def test_each_hook_sees_what_the_one_before_wrote(tmp_path: Path) -> None:
+async def test_each_hook_reads_the_output_of_the_previous_hook(tmp_path: Path) -> None:
     hooks = [a_hook(tmp_path, "one", ADD_ONE), a_hook(tmp_path, "two", ADD_ONE)]
     wanted = await run_hooks(hooks, UPDATE)
     assert wanted is not None
@@ -45,7 +45,7 @@ async def test_a_hook_need_not_read(tmp_path: Path) -> None:
     assert await run_hooks([a_hook(tmp_path, "deaf", "#!/bin/sh\nexit 0\n")], large) == UpdateWorkload()
 
 
-async def test_a_hook_that_fails_vetoes_with_its_words(tmp_path: Path) -> None:
+async def test_a_failed_hook_rejects_the_update_with_its_error_output(tmp_path: Path) -> None:
     hook = a_hook(tmp_path, "guard", "#!/bin/sh\ncat >/dev/null\necho ' not on my watch ' >&2\nexit 3\n")
     with pytest.raises(HookVeto) as caught:
         await run_hooks([hook], UPDATE)
@@ -65,7 +65,7 @@ async def test_a_hook_that_does_not_end_in_time_has_failed_and_is_ended(tmp_path
         await run_hooks([a_hook(tmp_path, "slow", "#!/bin/sh\nsleep 600\n", time_limit=1)], UPDATE)
 
 
-async def test_what_a_hook_started_is_ended_with_it_though_the_hook_itself_has_gone(tmp_path: Path) -> None:
+async def test_processes_that_a_hook_started_are_ended_after_the_hook_has_ended(tmp_path: Path) -> None:
     """It holds the output open, so the answer never ends."""
     text = f"#!/bin/sh\ncat >/dev/null\nsleep 600 &\necho $! > {tmp_path}/child\n"
     with pytest.raises(HookFailed, match="no answer within 1 s"):
@@ -73,7 +73,7 @@ async def test_what_a_hook_started_is_ended_with_it_though_the_hook_itself_has_g
     await ended(int((tmp_path / "child").read_text()))
 
 
-async def test_a_run_that_is_cancelled_ends_the_hook_and_what_it_started(tmp_path: Path) -> None:
+async def test_a_cancelled_run_ends_the_hook_and_its_processes(tmp_path: Path) -> None:
     text = f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/child\nwait\n"
     run = asyncio.create_task(run_hooks([a_hook(tmp_path, "slow", text)], UPDATE))
     async with asyncio.timeout(10):
@@ -86,7 +86,7 @@ async def test_a_run_that_is_cancelled_ends_the_hook_and_what_it_started(tmp_pat
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_a_run_may_be_cancelled_at_any_moment_of_its_start(tmp_path: Path, turns: int) -> None:
+async def test_a_run_may_be_cancelled_at_any_time_during_its_start(tmp_path: Path, turns: int) -> None:
     hook = a_hook(tmp_path, "slow", f"#!/bin/sh\necho $$ > {tmp_path}/hook\nsleep 600\n")
     run = asyncio.create_task(run_hooks([hook], UPDATE))
     for _ in range(turns):
@@ -101,7 +101,7 @@ async def test_a_run_may_be_cancelled_at_any_moment_of_its_start(tmp_path: Path,
 
 
 async def ended(pid: int) -> None:
-    """Nobody may have asked how it ended, so a zombie is as good as gone."""
+    """The exit code may not have been read yet, so a zombie counts as ended."""
     async with asyncio.timeout(10):
         while _state(pid) not in ("", "Z"):  # noqa: ASYNC110 - the kernel decides
             await asyncio.sleep(0.01)
@@ -114,7 +114,7 @@ def _state(pid: int) -> str:
         return ""
 
 
-async def test_output_that_is_no_update_is_refused(tmp_path: Path) -> None:
+async def test_output_that_is_no_update_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidState) as caught:
         await run_hooks([a_hook(tmp_path, "odd", "#!/bin/sh\ncat >/dev/null\nprintf '\\377\\377'\n")], UPDATE)
     assert str(caught.value).startswith("Update rejected: 'Resulting State is invalid, reason: '")

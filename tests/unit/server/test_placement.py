@@ -59,18 +59,18 @@ def wants(quantity: int = 1, name: str = "cam", **tags: str) -> PlacementRequest
     return PlacementRequest((ResourceRequest(name, quantity),), tuple(sorted(tags.items())))
 
 
-def test_the_agent_with_the_most_room_is_chosen_and_the_reason_given() -> None:
+def test_the_agent_with_the_most_free_devices_is_chosen_and_the_reason_is_given() -> None:
     """[utest->akri~workload-requests-resources~1]"""
     placement = FakeSupply(a=cams(c1=1), b=cams(c2=2)).place("w", wants())
     assert (placement.agent, placement.reason) == ("b", "agent 'b' has the most free devices for 1 x akri.sh/cam")
     assert str(placement.state) == "Pending(Initial)"
 
 
-def test_between_equals_the_name_decides() -> None:
+def test_between_equal_agents_the_name_decides() -> None:
     assert FakeSupply(b=cams(c1=1), a=cams(c2=1)).place("w", wants()).agent == "a"
 
 
-def test_without_room_the_workload_waits_and_the_reason_is_given() -> None:
+def test_without_free_devices_the_workload_waits_and_the_reason_is_given() -> None:
     placement = FakeSupply(a=cams(c1=2)).place("w", wants(2))
     assert (placement.agent, placement.reason) == ("", "no agent has enough free devices for 2 x akri.sh/cam")
     assert str(placement.state) == "NotScheduled"
@@ -87,7 +87,7 @@ def test_only_agents_with_the_tags_count() -> None:
     assert (nowhere.agent, nowhere.reason) == ("", "no connected agent offers devices and has the tags zone=rear")
 
 
-def test_a_workload_without_resources_goes_to_the_first_agent() -> None:
+def test_a_workload_without_resources_is_placed_on_the_first_agent() -> None:
     assert FakeSupply(b={}, a={}).place("w", PlacementRequest()).reason == "agent 'a' is the first by name"
     assert FakeSupply().place("w", PlacementRequest()).reason == "no agent is connected"
     tagged = PlacementRequest(tags=(("zone", "rear"),))
@@ -115,7 +115,7 @@ def test_a_fixed_placement_stays_like_a_chosen_one() -> None:
 
 
 def test_a_plan_changes_nothing() -> None:
-    """So that it can answer where a workload would be placed."""
+    """A plan can therefore report where a workload would be placed."""
     supply = FakeSupply(a=cams(c1=1))
     first = supply.plan({"w1": wants(), "w2": wants()})
     assert supply.plan({"w1": wants(), "w2": wants()}) == first
@@ -189,7 +189,7 @@ def test_instances_are_spread_over_the_agents_also_within_one_plan() -> None:
     assert supply.place("web-3", an_instance()).agent == "a"
 
 
-def test_instances_that_are_not_spread_go_where_the_devices_are() -> None:
+def test_instances_that_are_not_spread_are_placed_where_the_devices_are() -> None:
     supply = FakeSupply(a=cams(c1=3), b=cams(c2=1))
     planned = supply.plan({f"web-{number}": an_instance(1, spread=False) for number in range(2)})
     assert [it.agent for it in planned.values() if it] == ["a", "a"]

@@ -54,12 +54,12 @@ def test_the_config_file_has_a_value_for_every_setting(tmp_path: Path) -> None:
     assert read.max_message_size == 4096
 
 
-def test_the_default_config_file_is_used_if_it_is_there() -> None:
+def test_the_default_config_file_is_used_if_it_exists() -> None:
     settings.DEFAULT_CONFIG_FILE.write_text("version = 'v1'\naddress = '127.0.0.1:7'")
     assert read_server_settings([]).address.port == 7
 
 
-def test_flags_come_before_the_environment_and_that_before_the_file(
+def test_flags_take_precedence_over_the_environment_and_the_environment_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[utest->swdd~server-loads-config-file~1]"""
@@ -117,7 +117,7 @@ def test_hooks_run_by_priority_and_then_in_the_order_of_the_file(tmp_path: Path)
         "insecure = 'yes'",
     ],
 )
-def test_a_senseless_config_file_is_a_reason_not_to_start(tmp_path: Path, text: str) -> None:
+def test_an_invalid_config_file_prevents_the_start(tmp_path: Path, text: str) -> None:
     with pytest.raises(StartupFailed) as caught:
         with_file(tmp_path, text)
     assert caught.value.context == "Config file could not be parsed"
@@ -141,7 +141,7 @@ def test_usage_errors_end_with_code_2(arguments: list[str]) -> None:
     assert caught.value.code == 2
 
 
-def test_a_senseless_environment_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_environment_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANKSERVER_INSECURE", "yes")
     with pytest.raises(SystemExit) as caught:
         read_server_settings([])
@@ -199,6 +199,6 @@ def test_an_address_is_a_literal(text: str) -> None:
         *("127.0.0.1:65536", "127.0.0.1:x", "127.0.0.1:", "127.0.0.1:²", "127.0.0.1:" + "9" * 5000),
     ],
 )
-def test_other_addresses_are_refused(text: str) -> None:
+def test_other_addresses_are_rejected(text: str) -> None:
     with pytest.raises(Rejected, match="invalid socket address syntax"):
         Address.parse(text)

@@ -22,11 +22,11 @@ from ankaios.server.core.update_request_handler import MAX_WAITING_UPDATES
 from ankaios.server.mutating_hooks import MutatingHook
 from ankaios.server.settings import Address, ServerSettings
 from ankaios.server.shell import ServerShell, security, serve
-from tests.unit.server.story import a_form
+from tests.unit.server.scenario import a_form
 
 
 class FakeMiddleware:
-    """Notes what is sent, and tells when it was."""
+    """Records messages, and returns them in the order in which they were sent."""
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[FromServerMessage] = asyncio.Queue()
@@ -45,7 +45,7 @@ class FakeMiddleware:
         return message.response
 
     async def next_response(self) -> base.Response:
-        """Like `next`, and messages to agents are skipped."""
+        """Like `next`, but without messages to agents."""
         async with asyncio.timeout(30):
             while not isinstance(message := await self.sent.get(), Respond):
                 pass
@@ -84,7 +84,7 @@ def a_request(number: int) -> FromClient:
     return FromClient("cli-conn-1", base.Request(requestId=f"cli-conn-1@{number}", completeStateRequest=content))
 
 
-async def test_messages_come_in_through_the_channel_and_answers_go_out_in_their_order() -> None:
+async def test_messages_from_the_channel_are_answered_in_order() -> None:
     """[utest->swdd~server-uses-async-channels~1]"""
     async with running() as (shell, middleware):
         for number in range(50):
@@ -93,7 +93,7 @@ async def test_messages_come_in_through_the_channel_and_answers_go_out_in_their_
         assert ids == [f"cli-conn-1@{number}" for number in range(50)]
 
 
-async def test_a_busy_channel_leaves_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_channel_with_many_messages_does_not_block_other_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.server.shell._TURN_SECONDS", 0.0)
     async with running() as (shell, middleware):
         for number in range(50):
@@ -111,7 +111,7 @@ def an_update(number: int = 1) -> FromClient:
 
 
 class Fails:
-    """Instead of a function: fails a few times, then does what the function does."""
+    """Replaces a function: fails a few times, then calls the function."""
 
     def __init__(self, function: Callable[..., Any], times: int = 1) -> None:
         self._function = function
@@ -127,7 +127,7 @@ class Fails:
 BUG = "Internal error: ValueError: a bug"
 
 
-async def test_an_internal_error_costs_one_message_and_is_answered_and_logged(
+async def test_an_internal_error_affects_one_message_and_is_answered_and_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as (shell, middleware):
@@ -153,7 +153,7 @@ async def test_an_agent_whose_hello_failed_is_dropped(
     assert "the handling of a FromAgent 'agentHello'" in caplog.text
 
 
-async def test_a_recovery_that_fails_costs_only_the_answer(
+async def test_a_failed_recovery_loses_only_the_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as (shell, middleware):
@@ -165,7 +165,7 @@ async def test_a_recovery_that_fails_costs_only_the_answer(
     assert "the recovery from a FromClient" in caplog.text
 
 
-async def test_what_cannot_be_sent_does_not_hold_up_the_rest(
+async def test_a_message_that_cannot_be_sent_does_not_block_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as (shell, middleware):
@@ -176,14 +176,14 @@ async def test_what_cannot_be_sent_does_not_hold_up_the_rest(
     assert "internal error in the sending of a Respond" in caplog.text
 
 
-async def test_hooks_that_end_in_an_internal_error_refuse_the_update_and_others_have_their_turn(
+async def test_an_internal_error_of_hooks_rejects_the_update_and_later_updates_are_handled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def leave_it(*_: object) -> None:
+    async def no_changes(*_: object) -> None:
         return None
 
     async with running(MutatingHook("guard")) as (shell, middleware):
-        monkeypatch.setattr("ankaios.server.shell.run_hooks", Fails(leave_it))
+        monkeypatch.setattr("ankaios.server.shell.run_hooks", Fails(no_changes))
         for number in range(3):
             await shell.to_server.send(an_update(number))
         answers = [await middleware.next() for _ in range(3)]
@@ -193,7 +193,7 @@ async def test_hooks_that_end_in_an_internal_error_refuse_the_update_and_others_
 
 
 async def test_as_many_updates_as_can_wait_are_handled_after_the_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One by one, not each inside of the one before."""
+    """They are handled one after the other, not recursively."""
     go = asyncio.Event()
 
     async def wait(*_: object) -> None:
@@ -209,7 +209,7 @@ async def test_as_many_updates_as_can_wait_are_handled_after_the_hooks(monkeypat
             assert (await middleware.next()).requestId == f"cli-conn-1@{number}"
 
 
-async def test_seconds_go_on_after_an_internal_error(
+async def test_time_events_continue_after_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ticks = asyncio.Queue[bool]()
@@ -231,7 +231,7 @@ async def test_seconds_go_on_after_an_internal_error(
     assert "internal error in the handling of a SecondPassed" in caplog.text
 
 
-async def test_a_veto_of_a_hook_is_answered(tmp_path: Path) -> None:
+async def test_the_rejection_by_a_hook_is_answered(tmp_path: Path) -> None:
     hook = tmp_path / "guard"
     hook.write_text("#!/bin/sh\ncat >/dev/null\necho no >&2\nexit 1\n")
     hook.chmod(0o755)
@@ -248,7 +248,7 @@ async def test_a_startup_state_is_loaded_or_a_reason_not_to_start() -> None:
     assert str(caught.value) == "server error: 'Unsupported API version. Received 'v9', expected 'v1''"
 
 
-async def test_a_startup_state_is_shown_to_the_hooks(tmp_path: Path) -> None:
+async def test_hooks_receive_the_startup_state(tmp_path: Path) -> None:
     shell = ServerShell(None, [MutatingHook("missing", path=str(tmp_path))])
     await shell.load({"apiVersion": "v1", "workloads": {}})
     with pytest.raises(StartupFailed, match="server error: 'Mutating hook 'missing' execution failed"):
@@ -263,7 +263,7 @@ async def test_an_unreadable_manifest_and_missing_certificates_end_the_start(tmp
         await serve(settings(insecure=False))
 
 
-def test_insecurity_is_never_silent(caplog: pytest.LogCaptureFixture) -> None:
+def test_insecure_communication_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     assert security(settings()) is None
     assert "Insecure mode" in caplog.text
@@ -290,7 +290,7 @@ def a_read(connection: str, request_id: str, *masks: str) -> FromClient:
 
 
 class Gate:
-    """Instead of `decide`: waits for permission, which only a decision in another thread can do."""
+    """Replaces `decide`: waits for permission, which only a decision in another thread can do."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, shell: ServerShell, kind: type[ServerMessage] = FromClient
@@ -390,7 +390,9 @@ async def test_the_result_of_a_large_update_is_dropped_if_the_shell_was_closed_m
         assert (answer.requestId, answer.error.message) == ("cli-conn-2@after", "cannot accept the request: it stops")
 
 
-async def test_messages_are_received_after_a_large_update_that_hooks_have_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_are_received_after_a_large_update_that_hooks_have_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The outcome of hooks is decided in another task than the one that receives messages."""
 
     async def leave(*_: object) -> None:

@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         assert str(path) in caught.value.reason
 
 
-def test_a_manifest_that_makes_no_sense_is_told_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_reported_with_the_command_that_shows_the_line(tmp_path: Path) -> None:
     path = tmp_path / "my state.yaml"
     path.write_text("apiVersion: v1\nworkloads: [a]\n")
     with pytest.raises(StartupFailed) as failure:
@@ -84,7 +84,7 @@ def test_a_manifest_that_makes_no_sense_is_told_with_the_command_that_shows_the_
         ("apiVersion: v1\nconfigs: {k: \"\\xZZ\"}", "cannot read the startup manifest"),
     ],
 )  # fmt: skip
-def test_a_manifest_that_is_no_state_is_refused(text: str, why: str) -> None:
+def test_a_manifest_that_is_no_state_is_rejected(text: str, why: str) -> None:
     """[utest->swdd~stored-workload-spec-checks-unique-name~1]
     [utest->swdd~server-fails-on-invalid-startup-state~1]
     """
@@ -92,7 +92,7 @@ def test_a_manifest_that_is_no_state_is_refused(text: str, why: str) -> None:
     assert why in fault(text).reason
 
 
-def test_two_workloads_of_one_name_are_refused() -> None:
+def test_two_workloads_of_one_name_are_rejected() -> None:
     """[utest->swdd~stored-workload-spec-checks-unique-name~1]"""
     entry = "  web: {agent: a, runtime: r, runtimeConfig: c}\n"
     assert "duplicate" in fault(f"apiVersion: v1\nworkloads:\n{entry}{entry}").reason
@@ -112,7 +112,7 @@ def test_tags_of_the_deprecated_version_are_a_list_and_become_a_map() -> None:
 
 
 @pytest.mark.parametrize("tags", ["{owner: me}", "text", "[owner]", "[{key: a}]"])
-def test_other_tags_of_the_deprecated_version_are_refused(tags: str) -> None:
+def test_other_tags_of_the_deprecated_version_are_rejected(tags: str) -> None:
     text = MANIFEST.replace("v1", "v0.1").replace("tags:\n      owner: me", f"tags: {tags}")
     assert fault(text).context == "Invalid tags format in startup manifest"
     assert "'web'" in fault(text).reason

@@ -26,7 +26,7 @@ from ankaios.storage.state_store import (
 from ankaios.storage.storage import Storage
 from tests.support.memory_store import MemoryStore
 from tests.unit.server.failing_store import FailingStore, until
-from tests.unit.server.story import a_form, a_state
+from tests.unit.server.scenario import a_form, a_state
 
 WEB, DB = EntryKey("workload", "web"), EntryKey("workload", "db")
 
@@ -154,7 +154,7 @@ async def test_updates_are_rejected_while_nothing_can_be_stored() -> None:
 @pytest.mark.parametrize(
     ("is_stored", "expected"), [(True, ""), (False, "the change could not be stored: no response")]
 )
-async def test_an_unknown_commit_is_found_out(is_stored: bool, expected: str) -> None:
+async def test_the_result_of_an_unknown_commit_is_read_from_the_store(is_stored: bool, expected: str) -> None:
     async with leading() as it:
         it.store.failures, it.store.stores_failed = [CommitUnknown("no response")], is_stored
         await it.update("web")
@@ -234,7 +234,7 @@ async def test_a_server_that_shares_its_state_has_a_term_while_it_leads() -> Non
         assert it.shell.metrics.term.read() == {(): 0}
 
 
-async def test_nothing_leaves_after_the_end_of_the_leadership() -> None:
+async def test_nothing_is_sent_after_the_end_of_the_leadership() -> None:
     it = Leading()
     await it.leader.begin()
     assert it.election.leadership is not None
@@ -266,7 +266,7 @@ async def test_an_internal_error_in_a_change_returns_to_the_stored_state(
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-async def test_a_commit_that_an_internal_error_interrupts_is_found_out(
+async def test_the_result_of_a_commit_that_an_internal_error_interrupts_is_read_from_the_store(
     monkeypatch: pytest.MonkeyPatch, is_stored: bool
 ) -> None:
     async with leading() as it:
@@ -358,7 +358,7 @@ async def test_damage_without_loss_is_only_reported(caplog: pytest.LogCaptureFix
     assert "The stored state was damaged" in caplog.text
 
 
-async def test_if_nothing_is_left_the_startup_manifest_is_used() -> None:
+async def test_an_empty_damaged_store_uses_the_startup_manifest() -> None:
     store = FailingStore()
     store._last_revision = 5
     damaged(store, "everything")

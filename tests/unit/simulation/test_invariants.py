@@ -1,4 +1,4 @@
-"""The invariants find what they are meant to find."""
+"""The invariants find the violations for which they are made."""
 
 from ankaios.common.workload import InstanceName
 from ankaios.simulation.invariants import (
@@ -60,7 +60,7 @@ def test_an_old_instance_may_wait_for_its_dependents() -> None:
     assert check_convergence(state, {"a": []}, ["a"]) == []
 
 
-def test_states_at_rest_are_true() -> None:
+def test_wrong_states_of_an_idle_cluster_are_found() -> None:
     def shown(state: str) -> dict[str, object]:
         return {"a": {"web": {WEB.id: {"state": state}}}}
 

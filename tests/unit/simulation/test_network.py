@@ -1,4 +1,4 @@
-"""Streams of the simulated network behave as TCP does, as far as gRPC can tell."""
+"""Streams of the simulated network behave like TCP connections for gRPC."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ class EchoServer:
         return (await self.channel.unary(PATH, Error(message=text), Error, time_limit=limit)).message
 
 
-def run(story: Callable[[EchoServer], Awaitable[None]]) -> None:
+def run(scenario: Callable[[EchoServer], Awaitable[None]]) -> None:
     loop = VirtualTimeLoop()
     echo = EchoServer(loop)
     failures: list[BaseException] = []
@@ -53,7 +53,7 @@ def run(story: Callable[[EchoServer], Awaitable[None]]) -> None:
         echo.start()
         await asyncio.sleep(1)
         try:
-            await story(echo)
+            await scenario(echo)
         except BaseException as error:
             failures.append(error)
 
@@ -66,36 +66,36 @@ def run(story: Callable[[EchoServer], Awaitable[None]]) -> None:
 
 
 def test_a_call_takes_a_few_delays() -> None:
-    async def story(echo: EchoServer) -> None:
+    async def scenario(echo: EchoServer) -> None:
         began = echo.loop.now
         assert await echo.call("x" * 200_000) == "x" * 200_000
         assert 0 < echo.loop.now - began < 0.5
 
-    run(story)
+    run(scenario)
 
 
-def test_a_missing_server_refuses() -> None:
-    async def story(echo: EchoServer) -> None:
+def test_a_connection_to_a_missing_server_is_refused() -> None:
+    async def scenario(echo: EchoServer) -> None:
         echo.process.kill()
         with pytest.raises(ConnectionBroken, match="refused"):
             await echo.call()
 
-    run(story)
+    run(scenario)
 
 
 def test_a_killed_process_resets_its_connections() -> None:
-    async def story(echo: EchoServer) -> None:
+    async def scenario(echo: EchoServer) -> None:
         await echo.call()
         echo.process.kill()
         await asyncio.sleep(0.1)
         assert echo.channel.connection is not None and echo.channel.connection.reason is not None
         assert not echo.network.open_connections()
 
-    run(story)
+    run(scenario)
 
 
-def test_a_host_without_power_is_noticed_by_the_keep_alive_only() -> None:
-    async def story(echo: EchoServer) -> None:
+def test_a_host_without_power_is_detected_only_by_the_keep_alive() -> None:
+    async def scenario(echo: EchoServer) -> None:
         await echo.call()
         echo.network.power_off("server")
         await asyncio.sleep(0.5)
@@ -104,11 +104,11 @@ def test_a_host_without_power_is_noticed_by_the_keep_alive_only() -> None:
         await asyncio.sleep(5)
         assert connection.reason == "the peer does not respond"
 
-    run(story)
+    run(scenario)
 
 
 def test_data_that_a_short_partition_holds_arrives_after_it() -> None:
-    async def story(echo: EchoServer) -> None:
+    async def scenario(echo: EchoServer) -> None:
         await echo.call()
         echo.network.block("client", "server")
         echo.loop.call_later(1, echo.network.unblock, "server", "client")
@@ -116,11 +116,11 @@ def test_data_that_a_short_partition_holds_arrives_after_it() -> None:
         assert await echo.call("late") == "late"
         assert echo.loop.now - began > 1
 
-    run(story)
+    run(scenario)
 
 
 def test_a_cut_connection_fails_calls_and_the_next_one_connects_again() -> None:
-    async def story(echo: EchoServer) -> None:
+    async def scenario(echo: EchoServer) -> None:
         await echo.call()
         assert echo.network.open_connections().total() == 1
         echo.network.cut("client", "server")
@@ -128,13 +128,13 @@ def test_a_cut_connection_fails_calls_and_the_next_one_connects_again() -> None:
         await asyncio.sleep(0.1)
         assert await echo.call("again") == "again"
 
-    run(story)
+    run(scenario)
 
 
 def test_a_call_to_an_unreachable_host_ends_with_its_limit() -> None:
-    async def story(echo: EchoServer) -> None:
+    async def scenario(echo: EchoServer) -> None:
         echo.network.block("client", "server")
         with pytest.raises(CallFailed):
             await echo.call(limit=3)
 
-    run(story)
+    run(scenario)

@@ -37,7 +37,7 @@ def test_a_wait_without_end_is_an_error(loop: VirtualTimeLoop) -> None:
         loop.run_until_complete(asyncio.Event().wait())
 
 
-def test_threads_are_called_at_once(loop: VirtualTimeLoop) -> None:
+def test_functions_for_threads_are_called_immediately(loop: VirtualTimeLoop) -> None:
     async def work() -> str:
         return await asyncio.to_thread(lambda: "done")
 

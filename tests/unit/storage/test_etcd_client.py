@@ -17,7 +17,7 @@ CANCELED = WatchResponse(canceled=True)
 
 
 class WatchCall(AbstractAsyncContextManager["WatchCall"]):
-    """The call of a watch: what is received, and then None, as at the end of a stream."""
+    """The call of a watch: the received messages, and then None, as at the end of a stream."""
 
     def __init__(self, *received: WatchResponse | CallFailed) -> None:
         self._received = list(received)
@@ -71,15 +71,15 @@ async def test_the_caller_reads_the_key_immediately_after_a_change_or_at_the_lim
 @pytest.mark.parametrize(
     "received",
     [
-        [CallFailed(Status.INTERNAL, "a proxy knows no watches")],
+        [CallFailed(Status.INTERNAL, "a proxy supports no watches")],
         [CallFailed(Status.PERMISSION_DENIED, "no rights")],
         [CREATED, CANCELED],
         [CREATED],
     ],
 )
-async def test_a_watch_that_is_rejected_does_not_let_the_caller_read_the_key_again_immediately(
+async def test_the_caller_does_not_read_the_key_immediately_after_a_rejected_watch(
     monkeypatch: pytest.MonkeyPatch, pauses: list[float], received: list[WatchResponse | CallFailed]
 ) -> None:
-    """A standby server would call etcd all the time."""
+    """Otherwise a standby server would call etcd continuously."""
     await watch(monkeypatch, *received)
     assert pauses == [0.5]

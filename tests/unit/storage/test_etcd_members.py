@@ -14,14 +14,14 @@ LIMIT = 5.0
 
 
 class Script:
-    """What happens at each attempt: an error when connecting, an error of the call, or None for a response."""
+    """The result of each attempt: an error when connecting, an error of the call, or None for a response."""
 
     def __init__(self, *steps: tuple[str, CallFailed] | None) -> None:
         self._steps = list(steps)
-        self.asked: list[int] = []
+        self.called: list[int] = []
 
     async def prepare(self, member: EtcdMember, credentials: EtcdCredentials | None, seconds: float) -> None:
-        self.asked.append(member.endpoint.port)
+        self.called.append(member.endpoint.port)
         if self._steps and self._steps[0] is not None and self._steps[0][0] == "connect":
             raise self._steps.pop(0)[1]  # type: ignore[index]
 
@@ -49,19 +49,19 @@ async def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_script
 
 
-async def test_the_next_member_is_asked_after_a_failure_and_keeps_being_asked(run: Run) -> None:
+async def test_after_a_failure_the_next_member_is_called_for_all_further_requests(run: Run) -> None:
     first, second = Script(("call", TIMEOUT), ("connect", ConnectionBroken("refused")), None), Script(None)
     assert await run(first) == 3
-    assert first.asked == [1, 2, 3]
+    assert first.called == [1, 2, 3]
     assert await run(second) == 3
-    assert second.asked == [3]
+    assert second.called == [3]
 
 
 async def test_a_rejected_call_is_not_repeated(run: Run) -> None:
     script = Script(("call", NO_SPACE))
     with pytest.raises(EtcdRejected, match="database space exceeded") as rejected:
         await run(script)
-    assert script.asked == [1]
+    assert script.called == [1]
     assert (rejected.value.status, rejected.value.may_be_done) == (Status.RESOURCE_EXHAUSTED, False)
 
 
@@ -99,7 +99,7 @@ async def test_a_connection_error_is_reported_instead_of_a_later_timeout(
     assert str(failed.value) == "etcd did not respond within 0.2 s (host:1: refused; host:2: refused; host:3: refused)"
 
 
-def test_members_that_all_refuse_are_called_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_that_all_fail_are_called_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     members = EtcdMembers([TcpAddress("host", port) for port in (1, 2, 3)], None, None)
     script = Script(*repeat(("connect", ConnectionBroken("refused")), 1000))
     monkeypatch.setattr(EtcdMember, "prepare", lambda member, *_: script.prepare(member, None, LIMIT))
@@ -110,4 +110,4 @@ def test_members_that_all_refuse_are_called_at_growing_intervals(monkeypatch: py
         assert loop.now == pytest.approx(LIMIT)
     finally:
         loop.close()
-    assert len(script.asked) == 3 * 13  # pauses of 0.05, 0.1, 0.2, 0.4 s, then of 0.5 s
+    assert len(script.called) == 3 * 13  # pauses of 0.05, 0.1, 0.2, 0.4 s, then of 0.5 s

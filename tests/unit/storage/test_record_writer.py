@@ -10,7 +10,7 @@ from tests.support.memory_store import MemoryStore
 
 
 class WatchedStore(MemoryStore):
-    """Counts the writes, and fails on command."""
+    """Counts the writes, and fails as the test requires."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ async def records_in(store: MemoryStore) -> Mapping[str, JsonValue]:
     return (await store.load()).records
 
 
-async def test_records_of_several_workloads_are_written_at_once_and_the_newest_counts(store: WatchedStore) -> None:
+async def test_records_of_several_workloads_are_written_together_and_the_newest_is_used(store: WatchedStore) -> None:
     writer = RecordWriter(store)
     running = asyncio.create_task(writer.run())
     writer.put("a", [1])

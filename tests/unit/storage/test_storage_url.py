@@ -24,7 +24,7 @@ def test_a_valid_url_names_a_store(text: str, location: object) -> None:
     assert parse_storage_url(str(location)) == location
 
 
-def test_memory_is_no_location() -> None:
+def test_the_url_of_the_memory_store_has_no_location() -> None:
     assert parse_storage_url("memory:") is None
 
 

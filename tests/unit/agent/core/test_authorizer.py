@@ -129,9 +129,9 @@ def test_a_pattern_does_not_use_a_letter_twice() -> None:
 
 
 def test_cancelling_is_always_allowed_and_a_request_without_content_never() -> None:
-    nobody = Authorizer(ControlInterfaceAccess())
-    assert nobody.allows(Request(logsCancelRequest=LogsCancelRequest()))
-    assert nobody.allows(Request(eventsCancelRequest=EventsCancelRequest()))
+    without_rules = Authorizer(ControlInterfaceAccess())
+    assert without_rules.allows(Request(logsCancelRequest=LogsCancelRequest()))
+    assert without_rules.allows(Request(eventsCancelRequest=EventsCancelRequest()))
     assert not access(["*"]).allows(Request(requestId="1"))
 
 

@@ -77,7 +77,7 @@ def test_requests_get_the_name_of_the_workload_before_their_id() -> None:
         (hello("one"), "Unsupported protocol version 'one'. Currently supported '1'"),
     ],
 )
-def test_a_conversation_that_does_not_begin_with_a_hello_is_over(first: bytes | Garbage, reason: str) -> None:
+def test_a_session_that_does_not_begin_with_a_hello_is_closed(first: bytes | Garbage, reason: str) -> None:
     session = a_session()
     assert session.receive(first) == Close(reason)
     assert session.dead
@@ -89,13 +89,13 @@ def test_every_valid_hello_is_accepted() -> None:
     assert session.accepted
 
 
-def test_a_later_hello_of_another_version_ends_the_conversation() -> None:
+def test_a_later_hello_of_another_version_ends_the_session() -> None:
     session = greeted()
     assert isinstance(session.receive(hello("0.6.0")), Close)
     assert session.dead
 
 
-def test_later_nonsense_is_skipped() -> None:
+def test_later_invalid_messages_are_skipped() -> None:
     session = greeted()
     assert session.receive(Garbage("too long")) == Skip("too long")
     assert isinstance(session.receive(b"\xff\xff"), Skip)
@@ -104,7 +104,7 @@ def test_later_nonsense_is_skipped() -> None:
     assert not session.dead
 
 
-def test_what_is_not_allowed_is_answered_with_the_id_as_received() -> None:
+def test_a_denied_request_is_answered_with_the_id_as_received() -> None:
     assert greeted().receive(reads("x@y", "agents")) == Answer(error_response("x@y", "Access denied"))
     empty = ToAnkaios(request=Request(requestId="3")).SerializeToString()
     assert greeted().receive(empty) == Answer(error_response("3", "Access denied"))
@@ -133,7 +133,7 @@ def test_a_hello_between_two_agents_is_found_after_a_partial_request() -> None:
 
 
 @pytest.mark.parametrize("left", [b"", b"\x02\x0a\x00", encode(reads("id", "desiredState")), encode(hello("2.0.0"))])
-def test_what_is_no_valid_hello_is_not_taken_for_one(left: bytes) -> None:
+def test_an_invalid_hello_is_not_accepted(left: bytes) -> None:
     assert last_hello(left) is None
 
 

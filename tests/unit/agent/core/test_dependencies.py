@@ -81,7 +81,7 @@ def test_add_conditions(condition: AddCondition, state: ExecutionState, met: boo
     assert not may_start({"db": condition}, states())
 
 
-def test_any_instance_of_a_dependency_will_do_but_all_dependencies_are_needed() -> None:
+def test_any_instance_of_a_dependency_is_sufficient_but_all_dependencies_are_needed() -> None:
     assert may_start({"db": RUNNING}, states(db=[FAILED_LOST, RUNNING_OK]))
     assert not may_start({"db": RUNNING, "api": RUNNING}, states(db=RUNNING_OK))
     assert may_start({}, states())
@@ -108,7 +108,7 @@ def test_delete_conditions(state: ExecutionState, let_go: bool, runs: bool) -> N
     assert may_stop({"ui": LET_GO}, states())
 
 
-def test_all_instances_of_a_dependent_must_let_go() -> None:
+def test_all_instances_of_a_dependent_must_have_stopped() -> None:
     assert not may_stop({"ui": LET_GO}, states(ui=[SUCCEEDED_OK, RUNNING_OK]))
 
 
@@ -124,7 +124,7 @@ def test_a_create_waits_for_its_dependencies() -> None:
     assert scheduler.entries == {}
 
 
-def test_a_delete_waits_until_dependents_let_go() -> None:
+def test_a_delete_waits_until_dependents_have_stopped() -> None:
     scheduler, deleted = DependencyScheduler(), gone(web(), ui=LET_GO)
     decision = scheduler.schedule([DeleteOperation(deleted)], states(ui=RUNNING_OK))
     assert decision.reports == [(deleted.instance_name, STOPPING_WAITING_TO_STOP)]
@@ -136,7 +136,7 @@ def test_an_update_with_all_conditions_met_is_ready() -> None:
     assert DependencyScheduler().schedule([update], states()).ready == [update]
 
 
-def test_an_update_that_may_stop_but_not_start_makes_room() -> None:
+def test_an_update_that_may_stop_but_not_start_stops_the_old_instance() -> None:
     scheduler, old, new = DependencyScheduler(), web(), web("two", dependencies={"db": RUNNING})
     decision = scheduler.schedule([UpdateOperation(new, gone(old))], states())
     assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
@@ -164,7 +164,7 @@ def test_an_older_entry_is_discarded_by_any_newer_operation() -> None:
     assert scheduler.recheck(["db"], states(db=RUNNING_OK)).ready == []
 
 
-def test_an_update_of_what_only_waits_removes_the_old_instance_and_needs_no_stop() -> None:
+def test_an_update_of_a_waiting_workload_removes_the_old_instance_and_needs_no_stop() -> None:
     scheduler, old, new = DependencyScheduler(), web(dependencies={"db": RUNNING}), web("two")
     scheduler.schedule([CreateOperation(old)], states())
     decision = scheduler.schedule([UpdateOperation(new, gone(old, ui=LET_GO))], states(ui=RUNNING_OK))
@@ -172,7 +172,7 @@ def test_an_update_of_what_only_waits_removes_the_old_instance_and_needs_no_stop
     assert decision.ready == [CreateOperation(new)]
 
 
-def test_an_update_of_what_only_waits_with_the_same_id_reports_nothing_removed() -> None:
+def test_an_update_of_a_waiting_workload_with_the_same_id_reports_nothing_removed() -> None:
     scheduler, old = DependencyScheduler(), web(dependencies={"db": RUNNING})
     new = web(dependencies={"api": RUNNING})
     scheduler.schedule([CreateOperation(old)], states())
@@ -180,7 +180,7 @@ def test_an_update_of_what_only_waits_with_the_same_id_reports_nothing_removed()
     assert decision.reports == [(new.instance_name, PENDING_WAITING_TO_START)]
 
 
-def test_a_second_update_still_stops_what_really_runs() -> None:
+def test_a_second_update_still_stops_the_running_instance() -> None:
     scheduler, first, second, third = DependencyScheduler(), web(), web("two"), web("three")
     busy = states(ui=RUNNING_OK)
     scheduler.schedule([UpdateOperation(second, gone(first, ui=LET_GO))], busy)
@@ -192,7 +192,7 @@ def test_a_second_update_still_stops_what_really_runs() -> None:
     assert scheduler.recheck(["ui"], states()).ready == [UpdateOperation(third, gone(first, ui=LET_GO))]
 
 
-def test_a_delete_during_a_waiting_update_stops_what_really_runs() -> None:
+def test_a_delete_during_a_waiting_update_stops_the_running_instance() -> None:
     scheduler, first, second = DependencyScheduler(), web(), web("two")
     scheduler.schedule([UpdateOperation(second, gone(first, ui=LET_GO))], states(ui=RUNNING_OK))
     decision = scheduler.schedule([DeleteOperation(gone(second))], states(ui=RUNNING_OK))
@@ -207,7 +207,7 @@ def test_an_update_back_to_the_waiting_instance_keeps_it() -> None:
     assert (decision.ready, decision.reports) == ([UpdateOperation(second, gone(first))], [])
 
 
-def test_a_finished_container_that_is_no_longer_wanted_is_abandoned() -> None:
+def test_a_finished_container_that_is_no_longer_desired_is_deleted() -> None:
     spec = web(dependencies={"db": RUNNING})
     entry = CreateOperation(spec, "c0")
     for operation, ready in (
@@ -230,7 +230,7 @@ def test_a_waiting_restart_can_be_evaluated_again() -> None:
     assert scheduler.schedule([entry], states(db=RUNNING_OK)).ready == [entry]
 
 
-def test_drop_reports_what_never_started_and_abandons_what_finished() -> None:
+def test_drop_reports_workloads_that_never_started_and_deletes_finished_containers() -> None:
     waits, old = web(dependencies={"db": RUNNING}), web("two")
     for operation, reports, abandoned in (
         (CreateOperation(waits), [(waits.instance_name, REMOVED)], []),
@@ -254,7 +254,7 @@ def test_a_create_in_place_of_a_waiting_delete_leaves_nothing_waiting() -> None:
     assert scheduler.entries == {}
 
 
-def test_an_entry_superseded_by_making_room_is_gone() -> None:
+def test_an_entry_replaced_by_a_delete_before_update_is_removed() -> None:
     scheduler, spec = DependencyScheduler(), web(dependencies={"db": RUNNING})
     scheduler.schedule([CreateOperation(spec)], states())
     assert scheduler.schedule([DeleteBeforeUpdate(spec.instance_name)], states()).reports == []
@@ -330,7 +330,7 @@ class Naive:
 
 @examples(80)
 @given(st.data())
-def test_the_same_becomes_ready_as_in_a_naive_model(data: st.DataObject) -> None:
+def test_the_ready_operations_are_those_of_a_naive_model(data: st.DataObject) -> None:
     scheduler, naive, storage = DependencyScheduler(), Naive(), ParameterStorage()
     known: dict[str, ExecutionState] = {}
     for _ in range(data.draw(st.integers(1, 12))):

@@ -12,7 +12,7 @@ def test_a_known_frame() -> None:
 
 
 @given(st.lists(st.binary(max_size=400)), st.data())
-def test_frames_come_back_however_they_are_cut(bodies: list[bytes], data: st.DataObject) -> None:
+def test_frames_do_not_depend_on_how_the_input_is_cut(bodies: list[bytes], data: st.DataObject) -> None:
     """[utest->swdd~agent-uses-length-delimited-protobuf-for-pipes~1]"""
     stream = b"".join(map(encode, bodies))
     decoder, found = FrameDecoder(), []
@@ -33,13 +33,13 @@ def test_a_frame_that_is_too_large_is_skipped_and_never_stored(step: int) -> Non
 
 
 @pytest.mark.parametrize(("length", "eaten"), [(11, 11), (15, 15), (30, 19)])
-def test_an_endless_prefix_is_garbage(length: int, eaten: int) -> None:
+def test_an_endless_prefix_is_invalid(length: int, eaten: int) -> None:
     stream = b"\xff" * (length - 1) + b"\x01"
     found = FrameDecoder(limit=1000).feed(stream[:eaten])
     assert found == [Garbage("the length prefix is too long")]
 
 
-def test_a_prefix_of_ten_bytes_is_one() -> None:
+def test_a_prefix_of_ten_bytes_is_valid() -> None:
     assert FrameDecoder().feed(b"\x82" + b"\x80" * 8 + b"\x00" + b"ok") == [b"ok"]
 
 
@@ -47,7 +47,7 @@ def test_an_empty_message_is_a_message() -> None:
     assert FrameDecoder().feed(b"\x00") == [b""]
 
 
-def test_what_a_writer_left_unfinished_is_forgotten() -> None:
+def test_an_unfinished_frame_of_a_writer_is_discarded() -> None:
     decoder = FrameDecoder(limit=10)
     assert decoder.feed(encode(b"unfinished")[:4]) == []
     decoder.reset()
@@ -58,7 +58,7 @@ def test_what_a_writer_left_unfinished_is_forgotten() -> None:
 
 
 @given(st.lists(st.binary(max_size=64), max_size=20))
-def test_garbage_never_breaks_the_decoder(pieces: list[bytes]) -> None:
+def test_invalid_data_never_causes_an_exception_of_the_decoder(pieces: list[bytes]) -> None:
     decoder = FrameDecoder(limit=50)
     for piece in pieces:
         decoder.feed(piece)
@@ -70,5 +70,5 @@ def test_the_last_frame_is_found_also_if_the_beginning_of_the_stream_is_missing(
     assert body in list(possible_last_frames(rest + encode(body), 64))
 
 
-def test_only_so_much_is_looked_at() -> None:
+def test_the_search_is_limited() -> None:
     assert list(possible_last_frames(encode(b"x" * 100), 64)) == []

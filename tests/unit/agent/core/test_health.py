@@ -123,7 +123,7 @@ def test_a_check_that_runs_is_not_started_again() -> None:
     assert next_due(finish_check(running, 0, OK, 7.0)) == 12.0
 
 
-def test_rules_are_limited_to_what_makes_sense() -> None:
+def test_values_of_rules_are_limited() -> None:
     wild = HttpCheck(interval="0s", timeout="99h", start_period="99h", failures=0, successes=0, port=1)
     rules = CheckRules.of(wild)
     assert (rules.interval, rules.timeout, rules.start_period) == (0.1, 3600.0, 24 * 3600.0)
@@ -146,7 +146,7 @@ def test_a_notification_may_be_late_by_the_timeout() -> None:
         (NotifyCheck(), "notify check"),
     ],
 )
-def test_checks_are_named_by_what_they_look_at(check: Any, label: str) -> None:
+def test_checks_are_named_by_their_target(check: Any, label: str) -> None:
     assert CheckRules.of(check).label == label
 
 
@@ -167,7 +167,7 @@ def test_the_checks_of_a_workload_are_the_declared_ones() -> None:
         (b"", None),
     ],
 )
-def test_notifications_of_systemd_are_understood(data: bytes, result: HealthResult | None) -> None:
+def test_notifications_of_systemd_are_parsed(data: bytes, result: HealthResult | None) -> None:
     assert parse_notification(data) == result
 
 

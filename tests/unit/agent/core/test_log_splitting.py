@@ -22,7 +22,7 @@ def test_lines_end_at_line_feeds_only() -> None:
     assert splitter.finish() == []
 
 
-def test_what_is_no_text_is_replaced() -> None:
+def test_invalid_text_is_replaced() -> None:
     assert LineSplitter().feed(b"a\xffb\n") == ["a�b"]
 
 

@@ -36,12 +36,12 @@ def test_a_workload_is_equal_to_the_one_that_the_server_sends() -> None:
     assert read == added_workload_from_pb(wire)
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_the_written_state_is_read_unchanged() -> None:
     assert decode_offline_state(encode_offline_state(STATE), "A") == STATE
     assert decode_offline_state(encode_offline_state(OfflineState("A")), "A") == OfflineState("A")
 
 
-def test_a_file_that_was_cut_off_anywhere_is_rejected() -> None:
+def test_a_file_truncated_at_any_byte_is_rejected() -> None:
     data = encode_offline_state(STATE)
     for length in range(len(data)):
         with pytest.raises(Rejected, match="it is damaged"):

@@ -62,7 +62,7 @@ def test_offline_only_the_newest_state_of_each_and_the_newest_load_matter() -> N
     assert everything(queue) == [state(2), request("a"), state(1, SUCCEEDED_OK), load(2)]
 
 
-def test_what_waits_when_the_connection_breaks_is_thinned_out() -> None:
+def test_queued_messages_are_reduced_when_the_connection_breaks() -> None:
     queue = OutgoingQueue()
     queue.go_online()
     queue.put(OutgoingMessage(state(1), name(1)))
@@ -109,10 +109,10 @@ def test_a_state_that_may_be_lost_is_sent_again_unless_a_newer_one_is_queued() -
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([RUNNING_OK, SUCCEEDED_OK])), max_size=40), st.data())
-def test_the_last_word_on_each_instance_always_arrives_last(
+def test_the_last_state_of_each_instance_always_arrives_last(
     reports: list[tuple[int, ExecutionState]], data: st.DataObject
 ) -> None:
-    queue, heard = OutgoingQueue(), []
+    queue, received = OutgoingQueue(), []
     for number, execution in reports:
         match data.draw(st.sampled_from(["go on", "go on", "online", "offline", "take"])):
             case "online":
@@ -120,12 +120,12 @@ def test_the_last_word_on_each_instance_always_arrives_last(
             case "offline":
                 queue.go_offline()
             case "take" if (message := queue.take()) is not None:
-                heard.append(message)
+                received.append(message)
             case _:
                 pass
         queue.put(OutgoingMessage(state(number, execution), name(number)))
-    heard += everything(queue)
+    received += everything(queue)
     last = {}
-    for message in heard:
+    for message in received:
         last[message.updateWorkloadState.workloadStates[0].instanceName.workloadName] = message
     assert last == {name(number).workload: state(number, execution) for number, execution in reports}

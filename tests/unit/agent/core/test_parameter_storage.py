@@ -20,10 +20,10 @@ def test_states_are_found_by_workload_name_for_any_agent_and_id() -> None:
     storage.store(OTHER, SUCCEEDED_OK)
     assert list(storage.states_of("web")) == [RUNNING_OK, SUCCEEDED_OK]
     assert storage.state_of(OTHER) == SUCCEEDED_OK
-    assert list(storage.states_of("nobody")) == []
+    assert list(storage.states_of("unknown")) == []
 
 
-def test_removed_is_the_same_as_not_stored() -> None:
+def test_a_removed_state_is_not_stored() -> None:
     """[utest->swdd~agent-manager-stores-all-workload-states~1]"""
     storage = ParameterStorage()
     storage.store(OWN, RUNNING_OK)
@@ -35,7 +35,7 @@ def test_removed_is_the_same_as_not_stored() -> None:
     assert list(storage.states_of("web")) == []
 
 
-def test_a_stop_under_way_is_not_talked_over() -> None:
+def test_a_stopping_state_is_not_replaced_by_a_running_state() -> None:
     storage = ParameterStorage()
     assert storage.report(OWN, STOPPING_REQUESTED_AT_RUNTIME) == STOPPING_REQUESTED_AT_RUNTIME
     assert storage.report(OWN, RUNNING_OK) == STOPPING_REQUESTED_AT_RUNTIME
@@ -44,7 +44,7 @@ def test_a_stop_under_way_is_not_talked_over() -> None:
     assert storage.report(OWN, PENDING_STARTING) == PENDING_STARTING
 
 
-def test_only_other_agents_are_forgotten() -> None:
+def test_only_states_of_other_agents_are_deleted() -> None:
     storage = ParameterStorage()
     storage.store(OWN, RUNNING_OK)
     storage.store(OTHER, SUCCEEDED_OK)

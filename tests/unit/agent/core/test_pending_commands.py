@@ -40,14 +40,14 @@ RUNNING = Workload(WEB, runtime_id="c1", turn=1, watching=True)
         ([Restart()], Delete(), [Delete()], []),
     ],
 )
-def test_a_newer_command_makes_waiting_ones_pointless(
+def test_a_newer_command_replaces_waiting_ones(
     pending: Sequence[Event], new: Update | Delete, result: list[Event], skipped: list[object]
 ) -> None:
     assert fold(pending, new, NAME) == (result, skipped)
 
 
 @given(st.lists(st.sampled_from([Update(WEB), Update(WEB2), Update(None), Delete(), Restart()]), max_size=60))
-def test_only_a_handful_of_commands_can_wait(commands: list[Update | Delete | Restart]) -> None:
+def test_the_number_of_waiting_commands_is_limited(commands: list[Update | Delete | Restart]) -> None:
     pending: list[Event] = [Create()]
     for command in commands:
         pending, _ = fold(pending, command, NAME)
@@ -67,7 +67,7 @@ def test_the_target_is_determined_by_the_last_command() -> None:
         assert target_of(ending, []) is None
 
 
-def test_a_workload_owns_all_it_may_have_containers_of() -> None:
+def test_a_workload_owns_all_instances_that_may_have_containers() -> None:
     assert instances_of(replace(RUNNING, aim=WEB2), [Update(None)]) == {(NAME, "podman"), (NAME2, "podman")}
     assert instances_of(RUNNING, [Update(WEB2)]) == {(NAME, "podman"), (NAME2, "podman")}
     assert instances_of(replace(RUNNING, empty=True), []) == set()

@@ -61,7 +61,7 @@ def added(name: str, config: str) -> base.Response:
     return event
 
 
-def test_a_subscriber_receives_what_changed_while_there_was_no_connection() -> None:
+def test_a_subscriber_receives_the_changes_made_during_a_disconnection() -> None:
     requests = PendingRequests()
     requests.sent(subscribe(), 0.0)
     requests.received(with_workloads(a="1", b="1"))
@@ -129,7 +129,7 @@ def test_events_and_unknown_answers_do_not_count() -> None:
     assert requests.is_full(0.0)
 
 
-def test_requests_that_are_never_answered_do_not_block_for_ever() -> None:
+def test_unanswered_requests_do_not_block_forever() -> None:
     requests = full()
     assert requests.is_full(LONGEST_WAIT - 0.1)
     assert not requests.is_full(LONGEST_WAIT)

@@ -61,16 +61,16 @@ def test_the_first_restart_is_immediate_and_then_the_delays_double_to_their_limi
     assert history == RestartHistory(restarts=10, short_lives=10)
 
 
-def test_after_a_long_life_the_delays_restart_and_the_count_continues() -> None:
+def test_after_a_long_run_time_the_delays_restart_and_the_count_continues() -> None:
     assert plan_restart(RestartHistory(7, 7), lived=10.0) == (RestartHistory(8, 1), 0.0)
     assert plan_restart(RestartHistory(8, 1), lived=0.0) == (RestartHistory(9, 2), 0.5)
 
 
-def test_any_number_of_short_lives_has_a_delay() -> None:
+def test_any_number_of_short_runs_has_a_delay() -> None:
     assert restart_delay_after(100_000) == 30.0
 
 
-def test_the_state_announces_the_restart_behind_its_own_information() -> None:
+def test_the_state_contains_the_restart_after_its_own_information() -> None:
     history = RestartHistory(restarts=4, short_lives=4)
     assert with_restart(exited(1), history) == FAILED_EXEC_FAILED.because("Exit code: '1', restart 4 in 2 s")
     assert with_restart(SUCCEEDED_OK, RestartHistory(2, 2)) == SUCCEEDED_OK.because("restart 2 in 0.5 s")
@@ -80,7 +80,7 @@ def test_the_state_announces_the_restart_behind_its_own_information() -> None:
     ("state", "policies"),
     [(SUCCEEDED_OK, {NEVER, ON_FAILURE}), (exited(3), {NEVER}), (FAILED_LOST, set()), (RUNNING_OK, set())],
 )
-def test_a_workload_is_finished_if_it_ended_by_itself_and_its_policy_is_content(
+def test_a_workload_is_finished_if_it_ended_and_its_policy_requires_no_restart(
     state: ExecutionState, policies: set[RestartPolicy]
 ) -> None:
     assert {policy for policy in RestartPolicy if is_finished(policy, state)} == policies

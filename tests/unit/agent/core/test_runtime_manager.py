@@ -57,7 +57,7 @@ def after_hello(*wanted: WorkloadSpec) -> RuntimeManager:
     return manager
 
 
-def test_what_is_held_back_is_not_lost_if_a_list_cannot_be_taken() -> None:
+def test_postponed_workloads_are_kept_if_a_listing_fails() -> None:
     """The runtime is listed again; otherwise running workloads would be deleted as unneeded."""
 
     def broken() -> Iterator[Found]:
@@ -89,13 +89,13 @@ def test_a_workload_of_an_unknown_runtime_does_not_wait() -> None:
     assert a_manager().server_hello([ALIEN], {}, {}) == Plan(operations=[CreateOperation(ALIEN)])
 
 
-def test_only_what_is_not_found_is_created() -> None:
+def test_only_workloads_that_are_not_found_are_created() -> None:
     """[utest->swdd~agent-existing-workloads-starts-new-if-not-found~1]"""
     plan = after_hello(WEB, DB).listed("podman", [found(WEB)], {}, {})
     assert plan == Plan(resume=[ResumeOperation(WEB, "c1")], operations=[CreateOperation(DB)])
 
 
-def test_what_runs_unchanged_is_resumed() -> None:
+def test_an_unchanged_running_workload_is_resumed() -> None:
     """[utest->swdd~agent-existing-workloads-resume-existing~1]"""
     plan = after_hello(WEB).listed("podman", [found(WEB, runtime_id=None)], {}, {})
     assert plan == Plan(resume=[ResumeOperation(WEB, None)])
@@ -124,7 +124,7 @@ def test_a_job_that_has_ended_is_not_run_again(policy: RestartPolicy, state: Exe
         assert plan == Plan(resume=[ResumeOperation(job, runtime_id)])
 
 
-def test_what_changed_or_failed_is_replaced() -> None:
+def test_a_changed_or_failed_workload_is_replaced() -> None:
     """[utest->swdd~agent-existing-workloads-replace-updated~1]"""
     failing = replace(WEB, restart_policy=RestartPolicy.ON_FAILURE)
     for item, wanted in ((found(WEB), WEB2), (found(WEB, exited(1)), failing), (found(WEB, PENDING_STARTING), WEB)):
@@ -147,7 +147,7 @@ def test_the_same_name_in_another_runtime_is_not_the_same_workload() -> None:
     assert manager.listed("podman", [found(WEB)], {"web": works_on(moved)}, {}).unneeded == [found(WEB)]
 
 
-def test_the_full_instance_name_decides_which_of_two_containers_is_meant() -> None:
+def test_the_full_instance_name_selects_one_of_two_containers() -> None:
     old, new = found(WEB, runtime_id="old"), found(WEB2, runtime_id="new")
     for order in ([old, new], [new, old]):
         plan = after_hello(WEB2).listed("podman", order, {}, {})
@@ -161,7 +161,7 @@ def test_of_two_outdated_containers_one_is_replaced_and_the_other_deleted() -> N
     assert plan == Plan(replace=[one], unneeded=[two], operations=[UpdateOperation(third, gone(WEB))])
 
 
-def test_containers_that_have_a_task_are_left_to_it() -> None:
+def test_containers_with_a_task_are_not_changed() -> None:
     manager = after_hello()
     work = works_on(WEB2)
     work.owned.add(WEB.instance_name)
@@ -189,7 +189,7 @@ def test_a_changed_workload_of_a_live_agent_is_updated() -> None:
         assert plan == Plan(operations=[UpdateOperation(changed, gone(WEB))])
 
 
-def test_a_workload_that_is_no_longer_wanted_is_deleted_or_no_longer_waits() -> None:
+def test_a_workload_that_is_no_longer_desired_is_deleted_or_no_longer_waits() -> None:
     """[utest->swdd~agent-existing-workloads-finds-list~1]
     [utest->swdd~agent-initial-list-existing-workloads~1]
     """
@@ -203,12 +203,12 @@ def test_a_waiting_workload_is_evaluated_again_and_keeps_its_container() -> None
     assert plan == Plan(operations=[CreateOperation(DB, "c0"), CreateOperation(WEB2)])
 
 
-def test_a_successor_whose_room_is_made_waits_on() -> None:
+def test_a_successor_continues_to_wait_while_its_predecessor_stops() -> None:
     plan = a_manager().server_hello([WEB2], {"web": Work(WEB, None)}, {"web": CreateOperation(WEB2)})
     assert plan == Plan(operations=[CreateOperation(WEB2)])
 
 
-def test_a_workload_that_is_being_deleted_and_wanted_again_is_updated() -> None:
+def test_a_workload_that_is_being_deleted_and_desired_again_is_updated() -> None:
     plan = a_manager().server_hello([WEB], {"web": Work(WEB, None)}, {})
     assert plan == Plan(operations=[UpdateOperation(WEB, gone(WEB))])
 
@@ -229,20 +229,20 @@ def test_deleted_workloads_come_before_added_ones() -> None:
     assert plan == Plan(operations=[DeleteOperation(gone(WEB)), CreateOperation(DB)])
 
 
-def test_deleted_and_added_is_an_update_with_the_conditions_of_the_delete() -> None:
+def test_a_delete_and_an_add_are_an_update_with_the_conditions_of_the_delete() -> None:
     """[utest->swdd~agent-updates-deleted-and-added-workloads~1]"""
     deleted = DeletedWorkload(WEB.instance_name, {"ui": DeleteCondition.DEL_COND_RUNNING})
     plan = a_listed_manager().update_workload([WEB2], [deleted], {"web": works_on(WEB)}, [])
     assert plan == Plan(operations=[UpdateOperation(WEB2, deleted)])
 
 
-def test_adding_what_is_known_is_an_update_without_conditions() -> None:
+def test_adding_a_known_workload_is_an_update_without_conditions() -> None:
     """[utest->swdd~agent-update-on-add-known-workload~1]"""
     plan = a_listed_manager().update_workload([WEB2], [], {"web": works_on(WEB)}, [])
     assert plan == Plan(operations=[UpdateOperation(WEB2, gone(WEB))])
 
 
-def test_adding_what_is_being_deleted_is_a_create_behind_the_delete() -> None:
+def test_adding_a_workload_during_its_deletion_is_a_create_after_the_delete() -> None:
     plan = a_listed_manager().update_workload([WEB2], [], {"web": Work(WEB, None)}, [])
     assert plan == Plan(operations=[CreateOperation(WEB2)])
 
@@ -259,13 +259,13 @@ def test_a_workload_added_while_its_runtime_is_listed_waits() -> None:
     assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(resume=[ResumeOperation(WEB, "c1")])
 
 
-def test_what_is_deleted_while_held_back_is_removed_and_its_container_unneeded() -> None:
+def test_a_postponed_workload_that_is_deleted_is_removed_and_its_container_is_unneeded() -> None:
     manager = after_hello(WEB)
     assert manager.update_workload([], [gone(WEB)], {}, []) == Plan(removed=[WEB.instance_name])
     assert manager.listed("podman", [found(WEB)], {}, {}) == Plan(unneeded=[found(WEB)])
 
 
-def test_what_is_updated_while_held_back_stays_held_back() -> None:
+def test_a_postponed_workload_that_is_updated_stays_postponed() -> None:
     manager = after_hello(WEB)
     assert manager.update_workload([WEB2], [gone(WEB)], {}, []) == Plan(removed=[WEB.instance_name])
     item = found(WEB)
@@ -276,13 +276,13 @@ def test_what_is_updated_while_held_back_stays_held_back() -> None:
     assert manager.listed("podman", [], {}, {}) == Plan(operations=[CreateOperation(tagged)])
 
 
-def test_a_new_hello_replaces_what_was_held_back() -> None:
+def test_a_new_hello_replaces_the_postponed_workloads() -> None:
     manager = after_hello(WEB)
     manager.server_hello([DB], {}, {})
     assert manager.listed("podman", [], {}, {}) == Plan(operations=[CreateOperation(DB)])
 
 
-def test_what_is_known_of_a_found_workload_never_restarts_it() -> None:
+def test_stored_states_of_a_found_workload_never_restart_it() -> None:
     spec = found(WEB).as_spec()
     assert (spec.instance_name, spec.runtime, spec.restart_policy, spec.files) == (
         WEB.instance_name,

@@ -45,7 +45,7 @@ def running(health: HealthState, info: str) -> ExecutionState:
     return ExecutionState("Running", "Ok", info, health)
 
 
-def a_running_one(on_unhealthy: OnUnhealthy = OnUnhealthy.RESTART, since: float = 0.0) -> Workload:
+def a_running_workload(on_unhealthy: OnUnhealthy = OnUnhealthy.RESTART, since: float = 0.0) -> Workload:
     spec = replace(CHECKED, health=replace(CHECKED.health, on_unhealthy=on_unhealthy))  # type: ignore[type-var]
     started = Workload(spec, runtime_id="c1", turn=1, watching=True, alive_since=since)
     return reduce(started, StateSeen(1, RUNNING_OK, since))[0]
@@ -58,24 +58,24 @@ def test_checks_begin_when_the_workload_runs_and_once_only() -> None:
     assert effects == [Report(NAME, running(STARTING, "note, not healthy yet"))]
 
 
-def test_a_workload_without_checks_is_reported_as_ever() -> None:
+def test_a_workload_without_checks_is_reported_without_health() -> None:
     plain = Workload(a_workload(), runtime_id="c1", turn=1, watching=True)
     _, effects = reduce(plain, StateSeen(1, RUNNING_OK))
     assert effects == [Report(plain.name, RUNNING_OK)]
 
 
 def test_health_is_reported_with_the_running_state() -> None:
-    _, effects = reduce(a_running_one(), HealthSeen(1, HEALTHY))
+    _, effects = reduce(a_running_workload(), HealthSeen(1, HEALTHY))
     assert effects == [Report(NAME, running(HEALTHY, "healthy"))]
 
 
 def test_results_of_an_earlier_container_are_stale() -> None:
-    w = a_running_one()
+    w = a_running_workload()
     assert reduce(w, HealthSeen(0, UNHEALTHY)) == (w, [])
 
 
 def test_an_unhealthy_workload_is_replaced_with_the_reason() -> None:
-    w, effects = reduce(a_running_one(), HealthSeen(1, UNHEALTHY, 60.0))
+    w, effects = reduce(a_running_workload(), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [
         Report(NAME, running(UNHEALTHY, WHY)),
         Report(NAME, STOPPING_REQUESTED_AT_RUNTIME.because(WHY)),
@@ -95,7 +95,7 @@ def test_an_unhealthy_workload_is_replaced_with_the_reason() -> None:
 
 
 def test_restarts_of_unhealthy_workloads_are_delayed_like_others() -> None:
-    w = replace(a_running_one(), history=RestartHistory(3, 3))
+    w = replace(a_running_workload(), history=RestartHistory(3, 3))
     w, effects = reduce(w, HealthSeen(1, UNHEALTHY, 1.0))
     assert effects == [Report(NAME, running(UNHEALTHY, f"{WHY}, restart 4 in 2 s")), ScheduleRestart(2.0, 1)]
     _, effects = reduce(w, RetryDue(1))
@@ -104,7 +104,7 @@ def test_restarts_of_unhealthy_workloads_are_delayed_like_others() -> None:
 
 
 def test_a_workload_that_recovers_before_its_restart_keeps_running() -> None:
-    w = replace(a_running_one(), history=RestartHistory(3, 3))
+    w = replace(a_running_workload(), history=RestartHistory(3, 3))
     w, _ = reduce(w, HealthSeen(1, UNHEALTHY, 1.0))
     w, effects = reduce(w, HealthSeen(1, HEALTHY, 2.0))
     assert effects == [CancelRetry(), Report(NAME, running(HEALTHY, "healthy"))]
@@ -113,7 +113,7 @@ def test_a_workload_that_recovers_before_its_restart_keeps_running() -> None:
 
 
 def test_a_workload_that_ends_before_its_restart_follows_its_restart_policy() -> None:
-    w = replace(a_running_one(), history=RestartHistory(3, 3))
+    w = replace(a_running_workload(), history=RestartHistory(3, 3))
     w, _ = reduce(w, HealthSeen(1, UNHEALTHY, 1.0))
     w, effects = reduce(w, StateSeen(1, exited(1), 2.0))
     assert effects[:-1] == [StopHealthChecks(), CancelRetry(), Report(NAME, exited(1))]
@@ -121,8 +121,8 @@ def test_a_workload_that_ends_before_its_restart_follows_its_restart_policy() ->
     assert reduce(w, RetryDue(1)) == (w, [])
 
 
-def test_an_unhealthy_workload_can_be_stopped_for_good() -> None:
-    w, effects = reduce(a_running_one(OnUnhealthy.STOP), HealthSeen(1, UNHEALTHY, 60.0))
+def test_an_unhealthy_workload_can_be_stopped_permanently() -> None:
+    w, effects = reduce(a_running_workload(OnUnhealthy.STOP), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [
         Report(NAME, running(UNHEALTHY, WHY)),
         Report(NAME, STOPPING_REQUESTED_AT_RUNTIME.because(WHY)),
@@ -137,12 +137,12 @@ def test_an_unhealthy_workload_can_be_stopped_for_good() -> None:
 
 
 def test_an_unhealthy_workload_can_continue_without_action() -> None:
-    w, effects = reduce(a_running_one(OnUnhealthy.NONE), HealthSeen(1, UNHEALTHY, 60.0))
+    w, effects = reduce(a_running_workload(OnUnhealthy.NONE), HealthSeen(1, UNHEALTHY, 60.0))
     assert effects == [Report(NAME, running(UNHEALTHY, WHY))]
     assert w.history.restarts == 0
 
 
 def test_checks_end_with_the_workload() -> None:
-    w, effects = reduce(a_running_one(), StateSeen(1, exited(0)))
+    w, effects = reduce(a_running_workload(), StateSeen(1, exited(0)))
     assert effects == [StopHealthChecks(), Report(NAME, exited(0))]
     assert reduce(w, HealthSeen(1, UNHEALTHY)) == (w, [])

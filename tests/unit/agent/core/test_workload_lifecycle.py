@@ -97,7 +97,7 @@ def test_create_starts_a_finished_container_again() -> None:
 
 
 @pytest.mark.parametrize("name", [InstanceName("/etc/", "", "A"), InstanceName("web", "../x", "A")])
-def test_a_name_that_might_lead_elsewhere_is_not_started(name: InstanceName) -> None:
+def test_a_workload_with_a_path_as_its_name_is_not_started(name: InstanceName) -> None:
     bad = replace(WEB, instance_name=name)
     refused = Report(name, PENDING_STARTING_FAILED.because(f"'{name}' is not a valid name of a workload instance"))
     assert reduce(Workload(bad), Create())[1] == [refused]
@@ -111,7 +111,7 @@ def test_a_started_workload_is_watched() -> None:
     assert (w.runtime_id, effects) == ("c1", [Watch(WEB, "c1", 1)])
 
 
-def test_a_failed_create_is_tried_again_after_a_pause() -> None:
+def test_a_failed_create_is_retried_after_a_pause() -> None:
     """[utest->swdd~agent-workload-task-update-create-failed-allows-retry~1]"""
     w, effects = reduce(Workload(WEB), StartFailed("no image"))
     assert effects == [
@@ -126,7 +126,7 @@ def test_a_failed_create_is_tried_again_after_a_pause() -> None:
     assert reduce(w, RetryDue(1)) == (w, [])
 
 
-def test_a_container_that_could_not_be_started_again_is_created_afresh() -> None:
+def test_a_container_that_could_not_be_started_again_is_replaced_by_a_new_one() -> None:
     w, _ = reduce(Workload(WEB), Create(reuse="c0"))
     w, _ = reduce(w, StartFailed("gone"))
     _, effects = reduce(w, RetryDue(w.turn))
@@ -138,7 +138,7 @@ def test_a_success_ends_the_counting_of_failures() -> None:
     assert w.attempts == 0
 
 
-def test_what_can_never_work_is_not_tried_again() -> None:
+def test_an_impossible_start_is_not_retried() -> None:
     """Pending and not failed as the text says: as in the original's code, see docs/differences.md.
 
     [utest->swdd~podman-workload-update-workload-state-on-start-failure~1]
@@ -148,7 +148,7 @@ def test_what_can_never_work_is_not_tried_again() -> None:
     assert reduce(w, RetryDue(w.turn)) == (w, [])
 
 
-def test_what_had_no_room_on_the_disk_is_tried_again_soon_and_for_ever() -> None:
+def test_a_start_with_a_full_disk_is_retried_soon_and_without_limit() -> None:
     w = Workload(CAMERA)
     for _ in range(20):
         w, effects = reduce(w, StartLacksSpace("full"))
@@ -165,27 +165,27 @@ def test_what_had_no_room_on_the_disk_is_tried_again_soon_and_for_ever() -> None
     assert reduce(w, DevicesGranted())[1] == [Start(CAMERA)]
 
 
-def test_resume_watches_and_reports_nothing_by_itself() -> None:
+def test_resume_watches_and_reports_nothing() -> None:
     """[utest->swdd~agent-resume-workload~1]"""
     w, effects = reduce(Workload(WEB), Resume("c1"))
     assert (w.runtime_id, effects) == ("c1", [OpenInterface(WEB), Watch(WEB, "c1", 1)])
 
 
-def test_resume_without_id_looks_for_it() -> None:
+def test_resume_without_id_requests_the_id() -> None:
     w, effects = reduce(Workload(WEB), Resume())
     assert effects == [OpenInterface(WEB), Identify(WEB)]
     assert reduce(w, Identified("c1"))[1] == [Watch(WEB, "c1", 1)]
     assert reduce(w, Identified(None))[1] == [Report(NAME, FAILED_LOST)]
 
 
-def test_a_container_that_is_gone_when_its_agent_resumes_it_releases_its_devices() -> None:
+def test_a_container_that_is_missing_at_resume_releases_its_devices() -> None:
     w, _ = reduce(Workload(CAMERA), Resume())
     w, effects = reduce(w, Identified(None))
     assert effects == [Report(NAME, FAILED_LOST), ReleaseDevices(NAME)]
     assert not w.in_doubt
 
 
-def test_a_container_that_is_gone_when_its_agent_resumes_it_is_made_again_with_policy_always() -> None:
+def test_a_container_that_is_missing_at_resume_is_created_again_with_policy_always() -> None:
     always = replace(WEB, restart_policy=RestartPolicy.ALWAYS)
     w, _ = reduce(Workload(always), Resume())
     w, effects = reduce(w, Identified(None))
@@ -195,7 +195,7 @@ def test_a_container_that_is_gone_when_its_agent_resumes_it_is_made_again_with_p
     assert effects[-2:] == [Report(NAME, STARTING), Start(always)]
 
 
-def test_what_could_not_be_found_is_looked_for_again_and_deleted_rather_than_forgotten() -> None:
+def test_a_failed_search_for_the_container_is_retried_and_the_container_is_deleted() -> None:
     w, _ = reduce(Workload(WEB), Resume())
     w, effects = reduce(w, WatchFailed("podman broken"))
     broken = Report(NAME, FAILED_UNKNOWN.because("Retry 1: podman broken"))
@@ -208,7 +208,7 @@ def test_what_could_not_be_found_is_looked_for_again_and_deleted_rather_than_for
     assert effects[-1] == Start(WEB2)
 
 
-def test_a_start_that_an_internal_error_ended_is_tried_again_when_what_it_left_is_gone() -> None:
+def test_a_start_ended_by_an_internal_error_is_retried_after_its_container_is_deleted() -> None:
     w, effects = reduce(Workload(CAMERA), StartBroken("a bug"))
     assert effects == [Report(NAME, FAILED_UNKNOWN.because("Retry 1: a bug")), ScheduleRetry(1, 1)]
     w, effects = reduce(w, RetryDue(1))
@@ -225,7 +225,7 @@ def test_a_start_that_an_internal_error_ended_is_tried_again_when_what_it_left_i
 
 
 @pytest.mark.parametrize("command", [Delete(), Update(WEB2), Update(None)])
-def test_a_command_deletes_what_a_broken_start_may_have_left(command: Delete | Update) -> None:
+def test_a_command_deletes_the_container_of_an_interrupted_start(command: Delete | Update) -> None:
     w, _ = reduce(Workload(WEB), StartBroken("a bug"))
     w, effects = reduce(w, command)
     assert CancelRetry() in effects
@@ -235,7 +235,7 @@ def test_a_command_deletes_what_a_broken_start_may_have_left(command: Delete | U
     assert not w.in_doubt
 
 
-def test_a_container_that_cannot_be_watched_is_watched_again_and_nothing_else_happens_to_it() -> None:
+def test_a_failed_watch_is_retried_and_does_not_change_the_container() -> None:
     w, effects = reduce(RUNNING, WatchFailed("a bug"))
     assert effects == [Report(NAME, FAILED_UNKNOWN.because("Retry 1: a bug")), ScheduleRetry(1, 1)]
     w, effects = reduce(w, RetryDue(1))
@@ -283,13 +283,13 @@ def test_update_with_unchanged_id_keeps_the_folder_and_unchanged_rights_keep_the
     assert RemoveFolder(NAME) not in effects
 
 
-def test_update_with_changed_rights_closes_the_interface_before_the_container_goes() -> None:
+def test_update_with_changed_rights_closes_the_interface_before_the_container_is_deleted() -> None:
     trusted = replace(WEB, access=ControlInterfaceAccess((LogRule(("*",)),)))
     _, effects = reduce(RUNNING, Update(trusted))
     assert effects.index(CloseInterface()) < effects.index(DeleteContainer(WEB, "c1"))
 
 
-def test_update_whose_delete_fails_keeps_the_old_one_and_is_tried_again() -> None:
+def test_update_whose_delete_fails_keeps_the_old_one_and_is_retried() -> None:
     """[utest->swdd~agent-workload-task-update-delete-failed-allows-retry~1]"""
     w, _ = reduce(RUNNING, Update(WEB2))
     w, effects = reduce(w, DeleteFailed("busy"))
@@ -310,7 +310,7 @@ def test_update_whose_delete_fails_keeps_the_old_one_and_is_tried_again() -> Non
     assert w.spec == WEB2
 
 
-def test_what_never_came_because_its_predecessor_stayed_is_reported_as_removed() -> None:
+def test_a_successor_that_was_never_created_is_reported_as_removed() -> None:
     w, _ = reduce(RUNNING, Update(WEB2))
     waiting, _ = reduce(w, DeleteFailed("busy"))
     removed = Report(NAME2, REMOVED)
@@ -320,7 +320,7 @@ def test_what_never_came_because_its_predecessor_stayed_is_reported_as_removed()
     assert CancelRetry() in reduce(waiting, Delete())[1]
 
 
-def test_a_restart_whose_delete_fails_is_tried_again() -> None:
+def test_a_restart_whose_delete_fails_is_retried() -> None:
     always = replace(RUNNING, spec=replace(WEB, restart_policy=RestartPolicy.ALWAYS))
     w, _ = reduce(always, StateSeen(1, exited(1)))
     w, _ = reduce(w, DeleteFailed("busy"))
@@ -330,7 +330,7 @@ def test_a_restart_whose_delete_fails_is_tried_again() -> None:
     assert reduce(w, Deleted())[1][-1] == Start(always.spec)
 
 
-def test_the_pause_before_a_delete_is_tried_again_stays_short() -> None:
+def test_the_pause_before_the_retry_of_a_delete_stays_short() -> None:
     """Its successor waits for the deletion."""
     w, _ = reduce(RUNNING, Delete())
     pauses = []
@@ -344,7 +344,7 @@ def test_the_pause_before_a_delete_is_tried_again_stays_short() -> None:
     assert max(pauses) == 8
 
 
-def test_update_to_nothing_makes_room_and_is_reported_once_more_when_the_successor_comes() -> None:
+def test_an_update_without_a_successor_stops_the_workload_and_is_reported_again_with_the_successor() -> None:
     w, _ = reduce(RUNNING, Update(None))
     w, effects = reduce(w, Deleted())
     assert effects == [Unwatch(), RemoveFiles(NAME), ReleaseDevices(NAME), Report(NAME, REMOVED)]
@@ -385,7 +385,7 @@ def test_delete_without_container_is_done_immediately() -> None:
     ]
 
 
-def test_delete_that_fails_is_tried_again_and_restarts_nothing_meanwhile() -> None:
+def test_delete_that_fails_is_retried_and_restarts_nothing_meanwhile() -> None:
     """[utest->swdd~agent-workload-task-delete-failed-allows-retry~1]"""
     always = replace(RUNNING, spec=replace(WEB, restart_policy=RestartPolicy.ALWAYS))
     w, _ = reduce(always, Delete())
@@ -406,7 +406,7 @@ def test_delete_after_a_completed_removal_reports_nothing_twice() -> None:
     assert reduce(w, Update(None)) == (w, [])
 
 
-def test_a_workload_that_comes_back_after_its_delete_just_starts() -> None:
+def test_a_workload_that_is_added_after_its_delete_starts() -> None:
     gone = Workload(WEB, gone=True, turn=4)
     w, effects = reduce(gone, Update(WEB2))
     assert effects == [Report(NAME2, STARTING), Start(WEB2)]
@@ -438,7 +438,7 @@ def test_a_success_with_devices_restarts_in_a_new_container() -> None:
     assert reduce(w, DevicesGranted())[1] == [Report(NAME, STARTING), Start(w.spec)]
 
 
-def test_in_the_pauses_between_retries_others_may_use_the_devices() -> None:
+def test_between_retries_other_workloads_may_use_the_devices() -> None:
     w, effects = reduce(Workload(CAMERA), StartFailed("no such command"))
     again = Report(NAME, PENDING_STARTING.because("Retry 1: no such command"))
     assert effects == [RemoveFiles(NAME), ReleaseDevices(NAME), again, ScheduleRetry(1, 1)]
@@ -523,7 +523,7 @@ def test_a_lost_container_is_replaced_by_a_new_one() -> None:
     ]
 
 
-def test_a_workload_that_ends_again_and_again_is_restarted_after_a_delay() -> None:
+def test_a_workload_that_ends_repeatedly_is_restarted_after_a_delay() -> None:
     w, effects = reduce(WAITING, StateSeen(1, exited(3), 100.2))
     announced = FAILED_EXEC_FAILED.because("Exit code: '3', restart 4 in 2 s")
     assert effects == [Report(NAME, announced), ScheduleRestart(2.0, 1), ReadEnd(w.spec, "c1", exited(3))]
@@ -540,20 +540,20 @@ def test_a_delayed_restart_after_a_success_uses_the_same_container() -> None:
     assert reduce(w, RetryDue(1))[1] == [Unwatch(), Report(NAME, STARTING), Start(w.spec, "c1")]
 
 
-def test_a_workload_that_lived_long_is_restarted_immediately() -> None:
+def test_a_workload_that_ran_for_a_long_time_is_restarted_immediately() -> None:
     w, effects = reduce(WAITING, StateSeen(1, exited(3), 110.0))
     assert effects[0] == Report(NAME, exited(3))
     assert isinstance(effects[-1], DeleteContainer)
     assert w.history == RestartHistory(4, 1)
 
 
-def test_the_life_of_a_resumed_workload_begins_when_it_is_seen_running() -> None:
+def test_the_run_time_of_a_resumed_workload_begins_when_it_is_seen_running() -> None:
     w, _ = reduce(replace(ALWAYS, alive_since=None), StateSeen(1, RUNNING_OK, 50.0))
     assert w.alive_since == 50.0
     assert reduce(w, StateSeen(1, RUNNING_OK, 55.0))[0] == w
 
 
-def test_while_a_restart_is_planned_another_end_is_reported_and_counts_no_more() -> None:
+def test_while_a_restart_is_planned_another_end_is_reported_and_not_counted() -> None:
     w, _ = reduce(WAITING, StateSeen(1, SUCCEEDED_OK, 100.2))
     w, effects = reduce(w, StateSeen(1, FAILED_LOST, 100.4))
     assert effects == [Report(NAME, FAILED_LOST.because("restart 4 in 2 s"))]
@@ -583,7 +583,7 @@ def test_an_end_that_is_seen_during_a_retry_replaces_the_retry() -> None:
     assert effects[0] == CancelRetry()
 
 
-def test_a_workload_waits_for_its_devices_and_then_starts_by_itself() -> None:
+def test_a_workload_waits_for_its_devices_and_starts_after_the_grant() -> None:
     w, effects = reduce(Workload(CAMERA), Create())
     assert effects == [AcquireDevices(CAMERA)]
     w, effects = reduce(w, DevicesMissing("no camera"))
@@ -595,7 +595,7 @@ def test_a_workload_waits_for_its_devices_and_then_starts_by_itself() -> None:
     assert reduce(w, DevicesChanged()) == (w, [])
 
 
-def test_devices_are_released_when_the_workload_goes_or_can_never_start() -> None:
+def test_devices_are_released_when_the_workload_is_deleted_or_can_never_start() -> None:
     w = replace(RUNNING, spec=CAMERA)
     w, _ = reduce(w, Delete())
     assert ReleaseDevices(NAME) in reduce(w, Deleted())[1]
@@ -623,16 +623,16 @@ def test_the_pause_between_retries_grows_and_stays_within_its_limit(attempt: int
     assert retry_limit(attempt) == limit
 
 
-class World:
+class RandomEnvironment:
     """A runtime that may do anything, and a task that performs effects as the real one does."""
 
-    def __init__(self, spec: WorkloadSpec, luck: "st.DataObject") -> None:
+    def __init__(self, spec: WorkloadSpec, data: "st.DataObject") -> None:
         self.w = Workload(spec)
         self.containers: set[str] = set()
         self.removed: list[InstanceName] = []
         self.may_start = True
         self.deletes_work = False
-        self._luck = luck
+        self._data = data
         self._number = 0
         self._retry = 0
         self._checker: int | None = None
@@ -650,15 +650,15 @@ class World:
                 assert self.may_start, "a create after a delete without a new add"
                 return [self.start(reuse)]
             case DeleteContainer(_, container):
-                if not self.deletes_work and self._luck.draw(st.integers(0, 2)) == 0:
+                if not self.deletes_work and self._data.draw(st.integers(0, 2)) == 0:
                     return [DeleteFailed("busy")]
                 self.containers -= {container} if container is not None else self.containers
                 return [Deleted()]
             case AcquireDevices():
-                return [DevicesGranted() if self._luck.draw(st.booleans()) else DevicesMissing("none")]
+                return [DevicesGranted() if self._data.draw(st.booleans()) else DevicesMissing("none")]
             case Watch(_, _, turn):
                 self._checker = turn
-                return [] if self._luck.draw(st.integers(0, 5)) else [WatchFailed("a bug")]
+                return [] if self._data.draw(st.integers(0, 5)) else [WatchFailed("a bug")]
             case Unwatch():
                 self._checker = None
             case ScheduleRetry(_, turn) | ScheduleRestart(_, turn):
@@ -670,7 +670,7 @@ class World:
         return []
 
     def start(self, reuse: str | None) -> Event:
-        outcome = self._luck.draw(st.sampled_from(["works", "works", "fails", "impossible", "breaks", "breaks late"]))
+        outcome = self._data.draw(st.sampled_from(["works", "works", "fails", "impossible", "breaks", "breaks late"]))
         assert reuse is not None or not self.containers, "two containers of one workload"
         if outcome == "works":
             if reuse is None:
@@ -679,7 +679,7 @@ class World:
             return Started(next(iter(self.containers)))
         if outcome.startswith("breaks"):
             if reuse is None and outcome == "breaks late":
-                self.containers = {"nobody knows its id"}
+                self.containers = {"container without a known id"}
             return StartBroken("a bug")
         self.containers.clear()  # a runtime leaves no partly created container
         return StartFailed("no") if outcome == "fails" else StartImpossible("never")
@@ -701,29 +701,29 @@ def test_the_invariants_hold_for_all_events_in_any_order(
     resources = CAMERA.resources if needs else ()
     variants = (WEB, WEB2, replace(WEB, tags={"x": "y"}))
     specs = [replace(spec, restart_policy=policy, resources=resources) for spec in variants]
-    world = World(specs[0], data)
-    world.run(Create())
+    environment = RandomEnvironment(specs[0], data)
+    environment.run(Create())
     for _ in range(length):
-        match data.draw(st.sampled_from(["signal", "signal", "update", "room", "delete"])):
+        match data.draw(st.sampled_from(["signal", "signal", "update", "stop", "delete"])):
             case "signal":
-                world.run(data.draw(st.sampled_from(world.signals())))
+                environment.run(data.draw(st.sampled_from(environment.signals())))
             case "update":
-                world.may_start = True
-                world.run(Update(data.draw(st.sampled_from(specs))))
-            case "room":
-                world.run(Update(None))
-                world.may_start &= not (world.w.empty or world.w.gone)
+                environment.may_start = True
+                environment.run(Update(data.draw(st.sampled_from(specs))))
+            case "stop":
+                environment.run(Update(None))
+                environment.may_start &= not (environment.w.empty or environment.w.gone)
             case "delete":
-                world.may_start = False
-                world.run(Delete())
+                environment.may_start = False
+                environment.run(Delete())
 
-    expected = set() if world.w.empty or world.w.gone else {world.w.name}
-    if isinstance(world.w.aim, WorkloadSpec):  # not created, because its predecessor could not be deleted
-        expected.add(world.w.aim.instance_name)
-    world.may_start, world.deletes_work, world.removed = False, True, []
-    world.run(Delete())
-    for event in [*world.signals(), Delete(), Update(None)]:
-        world.run(event)
-    assert world.w.gone
-    assert world.containers == set()
-    assert sorted(world.removed) == sorted(expected)
+    expected = set() if environment.w.empty or environment.w.gone else {environment.w.name}
+    if isinstance(environment.w.aim, WorkloadSpec):  # not created, because its predecessor could not be deleted
+        expected.add(environment.w.aim.instance_name)
+    environment.may_start, environment.deletes_work, environment.removed = False, True, []
+    environment.run(Delete())
+    for event in [*environment.signals(), Delete(), Update(None)]:
+        environment.run(event)
+    assert environment.w.gone
+    assert environment.containers == set()
+    assert sorted(environment.removed) == sorted(expected)

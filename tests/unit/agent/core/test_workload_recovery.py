@@ -83,14 +83,14 @@ def test_every_effect_that_is_waited_for_has_an_outcome(effect: Effect, outcome:
         (Workload(WEB, gone=True), Update(WEB2), [DeleteContainer(WEB, None)]),
     ],
 )
-def test_what_could_not_be_decided_is_tried_again(before: Workload, event: Event, next_effects: list[Effect]) -> None:
+def test_a_failed_decision_is_retried(before: Workload, event: Event, next_effects: list[Effect]) -> None:
     w, effects = recover(before, event, "a bug")
     assert effects == [BROKEN, ScheduleRetry(1, before.turn)]
     assert reduce(w, RetryDue(w.turn))[1] == next_effects
 
 
 @pytest.mark.parametrize("command", [Delete(), Update(WEB2), Update(None)])
-def test_a_command_is_carried_out_with_the_retry(command: Command) -> None:
+def test_a_command_is_performed_with_the_retry(command: Command) -> None:
     expected = reduce(reduce(RUNNING, command)[0], Deleted())
     w, _ = recover(RUNNING, command, "a bug")
     w, _ = reduce(w, RetryDue(w.turn))
@@ -105,6 +105,6 @@ def test_the_pause_grows_and_an_earlier_one_is_cancelled() -> None:
     assert effects == [CancelRetry(), again, ScheduleRetry(2, 1)]
 
 
-def test_of_a_workload_that_is_gone_nothing_is_tried_again() -> None:
+def test_nothing_is_retried_for_a_deleted_workload() -> None:
     gone = Workload(WEB, gone=True)
     assert recover(gone, Delete(), "a bug") == (gone, [])

@@ -95,7 +95,7 @@ def test_maps_are_in_the_order_of_their_keys_and_fields_in_the_order_of_the_mess
     assert json.dumps(ordered) == json.dumps(EVERYTHING)
 
 
-def test_unset_parts_are_left_out_and_empty_collections_with_them() -> None:
+def test_unset_parts_and_empty_collections_are_omitted() -> None:
     state = base.CompleteState()
     assert COMPLETE_STATE.to_form(state) == {}
     state.desiredState.apiVersion = "v1"
@@ -114,7 +114,7 @@ def test_rules_without_masks_and_names_keep_their_empty_lists() -> None:
     assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(form)) == form
 
 
-def test_blank_maps_of_a_state_are_empty_and_other_blank_values_are_refused() -> None:
+def test_blank_maps_of_a_state_are_empty_and_other_blank_values_are_rejected() -> None:
     blank = {"desiredState": {"apiVersion": "v1", "workloads": None, "configs": None}}
     assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(blank)) == {
         "desiredState": {"apiVersion": "v1", "workloads": {}}
@@ -140,7 +140,7 @@ def test_empty_states_and_agents_are_shown_empty() -> None:
         {"desiredState": {"apiVersion": "v1", "configs": {"net": {"host": "h"}}}},
     ],
 )
-def test_parts_picked_by_masks_stay_what_they_are(picked: dict[str, Any]) -> None:
+def test_parts_selected_by_masks_are_unchanged(picked: dict[str, Any]) -> None:
     """[utest->swdd~common-conversions-between-ankaios-and-proto~1]"""
     assert COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(picked)) == picked
 
@@ -170,14 +170,14 @@ def test_a_part_of_a_device_configuration_can_be_shown() -> None:
         ),
     ],
 )
-def test_unset_oneofs_and_unknown_numbers_are_refused(message: base.Workload, reason: str) -> None:
+def test_unset_oneofs_and_unknown_numbers_are_rejected(message: base.Workload, reason: str) -> None:
     state = base.CompleteState()
     state.desiredState.workloads.workloads["web"].CopyFrom(message)
     with pytest.raises(Rejected, match=reason):
         COMPLETE_STATE.to_form(state)
 
 
-def test_unknown_conditions_and_unset_config_items_are_refused() -> None:
+def test_unknown_conditions_and_unset_config_items_are_rejected() -> None:
     state = base.CompleteState()
     state.desiredState.workloads.workloads["web"].dependencies.dependencies["db"] = 7  # type: ignore[assignment]
     with pytest.raises(Rejected, match="7 is no known AddCondition"):
@@ -211,6 +211,6 @@ def test_unknown_conditions_and_unset_config_items_are_refused() -> None:
         ),
     ],
 )
-def test_a_form_that_is_no_state_is_refused_with_the_place(form: dict[str, Any], place: str) -> None:
+def test_a_form_that_is_no_state_is_rejected_with_the_position(form: dict[str, Any], place: str) -> None:
     with pytest.raises(Rejected, match=place):
         COMPLETE_STATE.from_form(form)

@@ -61,7 +61,7 @@ SPECIAL: Mapping[str, Kind] = {
     "DiscoveryProperties": DISCOVERY_HANDLER.fields["discoveryProperties"].kind,
     "ExecutionState": EXECUTION_STATE,
 }
-"""Messages of which the content decides the shape of the form."""
+"""Messages whose content determines the structure of the form."""
 
 SCALARS: dict[str, type[Kind] | UnionType] = {
     "TYPE_STRING": Text,

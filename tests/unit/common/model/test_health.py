@@ -14,7 +14,7 @@ from ankaios.common.workload import InstanceName
 SMALL = {"agent": "n1", "runtime": "podman", "runtimeConfig": "image: a"}
 
 
-def test_the_word_image_stands_for_the_check_of_the_image() -> None:
+def test_the_word_image_selects_the_check_of_the_image() -> None:
     assert HEALTH.read("image") == {"image": True}
     assert HEALTH.from_form("image") == base.Health(image=True)
     assert list(HEALTH.violations("image", "")) == []
@@ -42,7 +42,7 @@ def test_durations_are_stored_as_text_and_sent_in_milliseconds() -> None:
          "onUnhealthy: unknown variant `panic`, expected one of `restart`, `stop`, `none`"),
     ],
 )  # fmt: skip
-def test_wrong_checks_are_rejected_with_place_and_reason(value: Any, text: str) -> None:
+def test_invalid_checks_are_rejected_with_position_and_reason(value: Any, text: str) -> None:
     with pytest.raises(Malformed) as fault:
         HEALTH.read(value)
     assert str(fault.value) == text
@@ -57,7 +57,7 @@ def test_agents_get_typed_checks_with_defaults() -> None:
 
 
 def test_the_health_of_an_execution_state_can_be_selected_alone() -> None:
-    """Field masks pick parts of a state, and clients show what they get."""
+    """Field masks select parts of a state, and clients show the parts that they receive."""
     message = base.ExecutionState()
     EXECUTION_STATE.fill(message, {"health": {"text": "x"}})
     assert EXECUTION_STATE.to_form(message) == {"health": {"status": "Starting", "text": "x"}}

@@ -64,7 +64,7 @@ def test_it_is_read_strictly_with_its_default() -> None:
     assert str(caught.value) == f'{place}: invalid type: string "fast", expected a whole number'
 
 
-def test_a_value_that_fits_no_message_is_described_with_its_place() -> None:
+def test_a_value_that_fits_no_message_is_described_with_its_position() -> None:
     with pytest.raises(Malformed, match=r"^cooling\.fan: invalid type: integer `5`, expected a string$"):
         EXTENDED.from_form({**SMALL, "cooling": {"fan": 5}})
 

@@ -52,7 +52,7 @@ def test_white_space_around_the_runtime_config_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("field", ["agent", "runtime", "runtimeConfig"])
-def test_a_missing_field_is_named_with_its_place(field: str) -> None:
+def test_a_missing_field_is_reported_with_its_position(field: str) -> None:
     fault = fault_of({key: value for key, value in SMALL.items() if key != field})
     assert fault.reason == f"missing field `{field}`"
     assert str(fault) == f"workloads.web: missing field `{field}`"
@@ -99,12 +99,12 @@ def test_a_wrong_value_is_described(part: dict[str, Any], reason: str) -> None:
     assert fault_of({**SMALL, **part}).reason == reason
 
 
-def test_the_place_of_a_fault_inside_a_list_is_reported() -> None:
+def test_the_position_of_an_error_in_a_list_is_reported() -> None:
     fault = fault_of({**SMALL, "files": [{"mountPoint": "/a", "data": "x"}, {"mountPoint": "/b", "data": 1}]})
     assert str(fault).startswith("workloads.web.files[1].data: ")
 
 
-def test_the_old_name_of_filter_masks_is_understood() -> None:
+def test_the_old_name_of_filter_masks_is_accepted() -> None:
     rule = {"type": "StateRule", "operation": "Read", "filterMask": ["a"]}
     form = WORKLOAD.read_at({**SMALL, "controlInterfaceAccess": {"allowRules": [rule]}}, "w")
     expected = {"type": "StateRule", "operation": "Read", "filterMasks": ["a"]}
@@ -166,7 +166,7 @@ def test_config_items_are_strings_lists_and_maps_of_such(wrong: Any) -> None:
         CONFIG_ITEM.read_at({"a": [wrong]}, "configs.k")
 
 
-def test_config_items_nested_deeper_than_messages_can_carry_are_refused() -> None:
+def test_config_items_nested_deeper_than_messages_permit_are_rejected() -> None:
     item: Any = "leaf"
     for _ in range(MAX_CONFIG_DEPTH - 1):
         item = {"k": item}

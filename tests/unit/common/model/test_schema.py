@@ -37,7 +37,7 @@ def test_findings_are_made_for_exactly_the_values_that_the_schema_forbids(value:
 
 @examples(100)
 @given(values(STATE, sound=False))
-def test_findings_point_to_the_places_that_the_schema_forbids(value: Any) -> None:
+def test_findings_contain_the_positions_that_the_schema_forbids(value: Any) -> None:
     places = {"".join(f"/{part}" for part in error.absolute_path) for error in VALIDATOR.iter_errors(value)}
     assert {place for place, _ in found(STATE, value)} == places
 
@@ -51,7 +51,7 @@ def test_findings_point_to_the_places_that_the_schema_forbids(value: Any) -> Non
         )
     )
 )
-def test_what_the_schema_allows_the_server_can_read(entries: tuple[str, Any]) -> None:
+def test_values_that_the_schema_allows_are_readable_by_the_server(entries: tuple[str, Any]) -> None:
     manifest = {"apiVersion": "v1", entries[0]: entries[1]}
     if VALIDATOR.is_valid(manifest):
         STATE.read(manifest)
@@ -97,7 +97,7 @@ def test_a_valid_value_has_no_findings(kind: Kind, value: Any) -> None:
     assert found(kind, value) == []
 
 
-def test_places_are_json_pointers() -> None:
+def test_positions_are_json_pointers() -> None:
     assert found(MapOf(ListOf(Text())), {"a/b": [1], "c~": ["x", 2]}) == [
         ("/a~1b/0", '1 is not of type "string"'),
         ("/c~0/1", '2 is not of type "string"'),

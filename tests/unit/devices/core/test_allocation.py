@@ -73,19 +73,19 @@ def test_two_fresh_ids_get_different_instances() -> None:
 
 
 def test_a_claimed_id_is_settled_before_a_fresh_one_whatever_their_order() -> None:
-    """Akri 0.12 goes in order of the request and then places the claimed id twice."""
+    """Akri 0.12 uses the order of the request and then places the claimed id twice."""
     ledger = a_ledger(A="-", B="C:7:node-a - -")
     assert joined(allocate_configuration(ledger, "cam", "node-a", [["0", "7"]])) == {"0": "A-0", "7": "B-0"}
 
 
 def test_two_claimed_ids_of_one_instance_are_denied_and_not_moved() -> None:
-    """Akri 0.12 moves one of them if another instance has room."""
+    """Akri 0.12 moves one of them if another instance has a free slot."""
     found = allocate_configuration(a_ledger(A="C:0:node-a C:1:node-a", B="- -"), "cam", "node-a", [["0", "1"]])
     assert isinstance(found, Denied)
     assert "same device 'A'" in found.reason
 
 
-def test_a_claimed_id_may_be_asked_for_again() -> None:
+def test_a_claimed_id_may_be_requested_again() -> None:
     """Akri 0.13 refuses it, which breaks pods with several containers.
 
     [utest->akri~cl-allocate-reuses-previous-claim~1]
@@ -103,7 +103,7 @@ def test_a_fresh_id_takes_the_instance_with_the_most_free_slots() -> None:
     assert joined(even) == {"0": "A-0", "1": "B-0", "2": "A-1"}  # also after what this call has taken
 
 
-def test_containers_of_one_call_share_what_is_free_but_not_their_uniqueness() -> None:
+def test_containers_of_one_call_share_free_slots_and_are_distinct_separately() -> None:
     """[utest->akri~cl-allocate-per-container-request~1]"""
     slots = joined(allocate_configuration(a_ledger(A="- -", B="-"), "cam", "node-a", [["0", "1"], ["2"]]))
     assert slots == {"0": "A-0", "1": "B-0", "2": "A-1"}
@@ -111,15 +111,15 @@ def test_containers_of_one_call_share_what_is_free_but_not_their_uniqueness() ->
     assert isinstance(denied, Denied)
 
 
-def test_a_container_moves_if_only_that_makes_room_for_another() -> None:
-    """The first takes A, which is all that the second one can use, since its claim sits on B."""
+def test_a_container_moves_if_another_one_needs_its_slot() -> None:
+    """The first uses A, which is the only instance for the second one, because its claim is on B."""
     ledger = a_ledger(A="-", B="C:5:node-a -")
     slots = joined(allocate_configuration(ledger, "cam", "node-a", [["0"], ["5", "1"]]))
     assert slots == {"0": "B-1", "5": "B-0", "1": "A-0"}
 
 
 @pytest.mark.parametrize("request_", [["0", "0"], ["-1"], ["x"], ["01"], ["1:b"], [""], ["9" * 10], ["²"]])
-def test_what_is_no_virtual_id_is_denied(request_: list[str]) -> None:
+def test_an_invalid_virtual_id_is_denied(request_: list[str]) -> None:
     assert isinstance(allocate_configuration(a_ledger(A="- -", B="- -"), "cam", "node-a", [request_]), Denied)
 
 
@@ -127,7 +127,7 @@ def test_two_containers_cannot_share_a_fresh_id() -> None:
     assert isinstance(allocate_configuration(a_ledger(A="- -"), "cam", "node-a", [["0"], ["0"]]), Denied)
 
 
-def test_preferred_distinctness_gives_way_when_devices_run_out() -> None:
+def test_preferred_distinctness_is_ignored_when_there_are_too_few_devices() -> None:
     slots = joined(
         allocate_configuration(a_ledger(A="- -", B="- -"), "cam", "node-a", [["0", "1", "2"]], distinct=False)
     )
@@ -145,7 +145,7 @@ def test_preferred_distinctness_gives_way_when_devices_run_out() -> None:
     ("usages", "reason"),
     [("-", None), ("node-a", None), ("node-b", "node-b"), ("C:0:node-a", "C:0:node-a")],
 )
-def test_an_instance_slot_is_given_if_free_or_ours(usages: str, reason: str | None) -> None:
+def test_an_instance_slot_is_granted_if_it_is_free_or_already_claimed(usages: str, reason: str | None) -> None:
     found = allocate_instance(a_ledger(A=usages), "A", "node-a", [["A-0"]])
     if reason is None:
         assert joined(found) == {"A-0": "A-0"}
@@ -178,7 +178,7 @@ def test_claimed_ids_of_one_device_are_not_picked_together() -> None:
     assert preferred_ids(ledger, "cam", "node-a", ["0", "1", "2", "3"], ["3"], 2) == ["3", "0"]
 
 
-def test_fresh_ids_are_picked_only_as_far_as_devices_are_left() -> None:
+def test_fresh_ids_are_picked_only_while_devices_are_left() -> None:
     ledger = a_ledger(A="- C:4:node-a", B="- -")
     assert preferred_ids(ledger, "cam", "node-a", ["0", "1", "4"], [], 2) == ["4", "0"]
     assert preferred_ids(ledger, "cam", "node-a", ["0", "1", "4"], [], 3) == ["4", "0"]
@@ -186,7 +186,7 @@ def test_fresh_ids_are_picked_only_as_far_as_devices_are_left() -> None:
     assert preferred_ids(ledger, "cam", "node-a", ["0", "1", "4", "x"], [], 3, distinct=False) == ["4", "0", "1"]
 
 
-# --- against all possibilities ---
+# --- compared with all possibilities ---
 
 USAGES = ["-", "node-b", "node-a", "C:0:node-a", "C:1:node-a", "C:2:node-a"]
 
@@ -243,7 +243,7 @@ def test_denied_if_and_only_if_no_assignment_exists(model: tuple[SlotLedger, lis
     if isinstance(found, list):
         for assignment in found:
             assert len({slot.instance for slot in assignment.values()}) == len(assignment)
-        ledger.apply(changes_of(found, "node-a", by_configuration=True))  # which refuses what cannot be
+        ledger.apply(changes_of(found, "node-a", by_configuration=True))  # which rejects invalid changes
 
 
 def test_virtual_ids_are_plain_numbers() -> None:

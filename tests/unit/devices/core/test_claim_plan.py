@@ -31,7 +31,7 @@ def test_a_workload_gets_any_devices_of_the_configuration() -> None:
     assert planned(plan_slots(a_ledger(A="- -", B="- -"), [cameras(2)], "n", "w")) == [{"0": "A-0", "1": "B-0"}]
 
 
-def test_a_workload_gets_slots_of_the_instance_it_names() -> None:
+def test_a_workload_gets_slots_of_its_requested_instance() -> None:
     """[utest->akri~workload-requests-resources~1]"""
     assert planned(plan_slots(a_ledger(A="node-b - -"), [one_camera("A", 2)], "n", "w")) == [
         {"A-1": "A-1", "A-2": "A-2"}
@@ -39,7 +39,7 @@ def test_a_workload_gets_slots_of_the_instance_it_names() -> None:
 
 
 def test_a_named_instance_is_settled_before_any_instance() -> None:
-    """The other way round the free choice could take the only slot of the named one."""
+    """In the other order the free choice could use the only slot of the named instance."""
     found = planned(plan_slots(a_ledger(A="-", B="-"), [cameras(1), one_camera("A")], "n", "w"))
     assert found == [{"0": "B-0"}, {"A-0": "A-0"}]
 
@@ -64,7 +64,7 @@ def test_ids_in_use_on_the_node_are_not_given_again() -> None:
         (one_camera("Z"), "waits for 1 x akri.sh/Z, 0 visible"),
     ],
 )
-def test_a_denial_says_what_the_workload_waits_for(need: SlotNeed, reason: str) -> None:
+def test_a_denial_contains_the_reason_why_the_workload_waits(need: SlotNeed, reason: str) -> None:
     """[utest->akri~cl-allocate-denies-too-few-devices~1]"""
     assert plan_slots(a_ledger(A="- -", B="node-b"), [need], "n", "w") == Denied(reason)
 
@@ -78,7 +78,7 @@ def test_all_needs_are_met_or_none() -> None:
     assert snapshot(ledger) == before
 
 
-def test_a_plan_is_only_a_plan() -> None:
+def test_a_plan_changes_no_claims() -> None:
     ledger = a_ledger(A="- -")
     before = snapshot(ledger)
     found = plan_slots(ledger, [cameras(1), one_camera("A")], "n", "w")
@@ -121,7 +121,7 @@ def test_a_workload_is_denied_if_and_only_if_nothing_fits(a: str, b: str, c: str
     assert isinstance(found, SlotPlan) == fits(ledger, needs)
 
 
-def test_requests_for_the_same_thing_are_one_need_and_nothing_is_none() -> None:
+def test_requests_for_the_same_resource_are_one_need() -> None:
     requests = [
         ResourceRequest("cam", 1, "pod/a"),
         ResourceRequest("cam", 2, "pod/a"),
@@ -131,5 +131,5 @@ def test_requests_for_the_same_thing_are_one_need_and_nothing_is_none() -> None:
     assert needs_of(requests) == (ResourceNeed("pod/a", "akri.sh/cam", 3), ResourceNeed("pod/b", "akri.sh/cam", 1))
 
 
-def test_a_target_knows_its_configuration() -> None:
+def test_a_target_has_its_configuration() -> None:
     assert (cameras(1).target.configuration, one_camera("cam-8120fe").target.configuration) == ("cam", "cam")

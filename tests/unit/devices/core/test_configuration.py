@@ -15,7 +15,7 @@ def a_message(**more: object) -> base.DeviceConfiguration:
     return base.DeviceConfiguration(discoveryHandler=base.DiscoveryHandler(name="udev"), **more)  # type: ignore[arg-type]
 
 
-def test_what_is_not_said_has_a_default() -> None:
+def test_missing_values_have_defaults() -> None:
     """[utest->akri~configuration-level-resource~1]"""
     configuration = configuration_from_pb("cam", a_message())
     assert configuration == Configuration("cam", "udev")
@@ -23,7 +23,7 @@ def test_what_is_not_said_has_a_default() -> None:
     assert configuration.resource == "akri.sh/cam"
 
 
-def test_everything_that_is_said_arrives() -> None:
+def test_all_configured_values_are_read() -> None:
     message = a_message(
         capacity=0,
         distinct=base.DISTINCT_PREFERRED,
@@ -38,14 +38,14 @@ def test_everything_that_is_said_arrives() -> None:
     )
 
 
-def test_a_running_discovery_goes_on_unless_its_question_changes() -> None:
+def test_a_running_discovery_continues_unless_its_details_change() -> None:
     first = Configuration("cam", "udev", "x", capacity=1)
     assert first.discovers_like(Configuration("cam", "udev", "x", capacity=2))
     assert not first.discovers_like(Configuration("cam", "udev", "y"))
 
 
 @pytest.mark.parametrize("name", ["", "a" * 57, "-cam", "cam-", "a.b", "a/b", "ä"])
-def test_a_name_that_cannot_be_a_resource_is_refused(name: str) -> None:
+def test_a_name_that_cannot_be_a_resource_is_rejected(name: str) -> None:
     with pytest.raises(Rejected, match="starts and ends"):
         check_configurations({name: a_message()})
 
@@ -67,13 +67,13 @@ def test_a_name_that_cannot_be_a_resource_is_refused(name: str) -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_reason(message: base.DeviceConfiguration, why: str) -> None:
+def test_an_invalid_configuration_is_rejected_with_the_reason(message: base.DeviceConfiguration, why: str) -> None:
     with pytest.raises(Rejected, match=why):
         check_configurations({"cam": message})
 
 
 def test_a_configuration_cannot_be_named_like_a_device_of_another() -> None:
-    """Akri does not check, and then two plugins fight for one resource name."""
+    """Akri does not check this, and then two plugins register the same resource name."""
     check_configurations({"cam-8120fe": a_message()})
     with pytest.raises(Rejected, match="device of 'cam'"):
         check_configurations({"cam": a_message(), "cam-8120fe": a_message()})

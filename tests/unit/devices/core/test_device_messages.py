@@ -19,7 +19,7 @@ TAKE = SlotChange(Slot("cam-1", 0), Claim("a", "4", "web"))
 
 
 @pytest.mark.parametrize("change", [TAKE, TAKE.reversed(), SlotChange(Slot("cam-1", 2), Claim("a"))])
-def test_a_change_arrives_as_it_was_sent(change: SlotChange) -> None:
+def test_a_change_is_received_as_it_was_sent(change: SlotChange) -> None:
     assert change_from_pb(change_to_pb(change)) == change
 
 
@@ -39,7 +39,7 @@ def test_a_change_on_the_wire_has_the_texts_of_device_usage() -> None:
         grpc.SlotChange(instance="cam-1", slot="cam-1", after="C:x"),
     ],
 )
-def test_a_change_that_makes_no_sense_is_refused(message: grpc.SlotChange) -> None:
+def test_an_invalid_change_is_rejected(message: grpc.SlotChange) -> None:
     with pytest.raises(Rejected):
         change_from_pb(message)
 
@@ -57,7 +57,7 @@ def test_claims_are_read_with_their_owners() -> None:
         claims_from_pb("cam-2", message)
 
 
-def test_a_device_is_told_with_all_its_handler_said() -> None:
+def test_a_device_is_reported_with_all_parts_that_its_handler_sent() -> None:
     device = DiscoveredDevice("foo0", {"A": "1"}, (DeviceMount("/c", "/h", True),), (DeviceNode("/d", "/e", "r"),))
     message = instance_to_pb(Instance.of("cam", device, True, "a"), "a", {"B": "2"}, online=False)
     assert message == base.DeviceInstance(

@@ -5,7 +5,7 @@ from ankaios.devices.core.extended_resource import check_resource_name, pick_ids
 
 
 @pytest.mark.parametrize("name", ["akri.sh/cam", "nvidia.com/gpu", "a/B_c.d-9", "x/" + "n" * 63])
-def test_names_a_kubelet_accepts_are_accepted(name: str) -> None:
+def test_names_that_a_kubelet_accepts_are_accepted(name: str) -> None:
     check_resource_name(name)
 
 
@@ -27,7 +27,7 @@ def test_names_a_kubelet_accepts_are_accepted(name: str) -> None:
         "a..b/x",
     ],
 )
-def test_names_a_kubelet_refuses_are_refused(name: str) -> None:
+def test_names_that_a_kubelet_rejects_are_rejected(name: str) -> None:
     with pytest.raises(Rejected, match="no extended resource"):
         check_resource_name(name)
 
@@ -42,7 +42,7 @@ def test_names_a_kubelet_refuses_are_refused(name: str) -> None:
         ([], [], 0, []),
     ],
 )
-def test_a_preference_counts_as_far_as_it_can(
+def test_a_preference_is_followed_as_far_as_possible(
     free: list[str], preferred: list[str], quantity: int, expected: list[str]
 ) -> None:
     assert pick_ids(free, preferred, quantity) == expected

@@ -68,16 +68,16 @@ def test_several_devices_give_their_properties_with_suffix_only() -> None:
     assert envs == {"URL_8120FE": "http://foo0", "URL_A19705": "http://foo1"}
 
 
-def test_properties_of_the_configuration_go_to_every_user() -> None:
+def test_every_user_receives_the_properties_of_the_configuration() -> None:
     envs = grant_for(a_camera("foo0", 0, RATE="30"), a_camera("foo1", 1, RATE="30")).envs
     assert envs["RATE"] == envs["RATE_8120FE"] == envs["RATE_A19705"] == "30"
 
 
-def test_the_operator_has_the_last_word_on_a_property() -> None:
+def test_properties_of_the_configuration_override_those_of_the_handler() -> None:
     assert broker_properties(a_camera("foo0", 0).instance, {"URL": "mine"}) == {"URL": "mine"}
 
 
-def test_mounts_and_nodes_of_every_device_are_given_in_one_answer() -> None:
+def test_mounts_and_nodes_of_all_devices_are_in_one_answer() -> None:
     """Akri 0.13 gives one answer per device, of which a kubelet reads the first."""
     grant = grant_for(a_camera("foo0", 0, "0"), a_camera("foo1", 1, "1"))
     assert [mount.container_path for mount in grant.mounts] == ["/mnt/foo0", "/mnt/all", "/mnt/foo1"]
@@ -88,7 +88,7 @@ def test_mounts_and_nodes_of_every_device_are_given_in_one_answer() -> None:
     }
 
 
-def test_of_several_plugins_the_first_one_wins_and_conflicts_are_told() -> None:
+def test_of_several_plugins_the_first_one_is_used_and_conflicts_are_reported() -> None:
     first = DeviceGrant({"A": "1"}, (DeviceMount("/m", "/1"),), (DeviceNode("/d", "/1"),), {"k": "1"}, ("v/c=1",))
     second = DeviceGrant(
         {"A": "2", "B": "2"}, (DeviceMount("/m", "/2"),), (DeviceNode("/d", "/2"),), {"k": "2"}, ("v/c=1", "v/c=2")
@@ -110,7 +110,7 @@ def test_of_several_plugins_the_first_one_wins_and_conflicts_are_told() -> None:
     ]
 
 
-def test_the_devices_file_tells_all_that_was_given() -> None:
+def test_the_devices_file_contains_the_complete_grant() -> None:
     camera = a_camera("foo0", 1, "4")
     grant = grant_for(camera)
     text = devices_file_text("web.abc.node-a", grant, [Allocated("akri.sh/cam", ("4",), (camera,))])
@@ -125,7 +125,7 @@ def test_the_devices_file_tells_all_that_was_given() -> None:
     assert content["resources"][0]["devices"][0]["cdiName"] == "akri.sh/cam=8120fe"
 
 
-def test_what_any_runtime_can_use_is_taken_from_a_plugin() -> None:
+def test_parts_that_any_runtime_supports_are_used_from_a_plugin() -> None:
     grant = DeviceGrant(
         {"A.b": "x=y"}, (DeviceMount("/c", "/h"),), (DeviceNode("/c", "/h", "r"),), {"a/b": ""}, ("v/c=d",)
     )
@@ -146,6 +146,6 @@ def test_what_any_runtime_can_use_is_taken_from_a_plugin() -> None:
         DeviceGrant(cdi_devices=("",)),
     ],
 )
-def test_what_no_runtime_could_use_is_refused(grant: DeviceGrant) -> None:
+def test_parts_that_no_runtime_supports_are_rejected(grant: DeviceGrant) -> None:
     with pytest.raises(ValueError):
         check_grant(grant)

@@ -46,7 +46,7 @@ def test_an_instance_is_named_after_its_configuration_and_hash() -> None:
     assert Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a").name == FOO0
 
 
-def test_a_seen_device_appears_once() -> None:
+def test_a_discovered_device_is_added_once() -> None:
     inventory = an_inventory()
     assert inventory.observe("cam", "s", devices("foo0"), True, 0).appeared == [FOO0]
     again = inventory.observe("cam", "s", devices("foo0", "foo1"), True, 1)
@@ -55,7 +55,7 @@ def test_a_seen_device_appears_once() -> None:
     assert [instance.name for instance in inventory.instances()] == [FOO0, FOO1]
 
 
-def test_a_missing_device_is_offline_and_vanishes_after_its_grace() -> None:
+def test_a_missing_device_is_offline_and_removed_after_its_grace_time() -> None:
     inventory = an_inventory(grace=10)
     inventory.observe("cam", "s", devices("foo0"), True, 0)
     assert inventory.next_deadline() is None
@@ -67,7 +67,7 @@ def test_a_missing_device_is_offline_and_vanishes_after_its_grace() -> None:
     assert inventory.get(FOO0) is None
 
 
-def test_a_device_that_is_back_within_grace_returns() -> None:
+def test_a_device_that_returns_within_its_grace_time_is_online() -> None:
     inventory = an_inventory(grace=10)
     inventory.observe("cam", "s", devices("foo0"), True, 0)
     inventory.observe("cam", "s", [], True, 5)
@@ -76,7 +76,7 @@ def test_a_device_that_is_back_within_grace_returns() -> None:
     assert inventory.expire(100).vanished == []
 
 
-def test_without_grace_a_missing_device_vanishes_at_once() -> None:
+def test_without_grace_time_a_missing_device_is_removed_immediately() -> None:
     inventory = an_inventory(grace=0)
     inventory.observe("cam", "s", devices("foo0"), True, 0)
     gone = inventory.observe("cam", "s", [], True, 5)
@@ -84,14 +84,14 @@ def test_without_grace_a_missing_device_vanishes_at_once() -> None:
 
 
 @pytest.mark.parametrize(("shared", "deadline"), [(True, 300), (False, 30)])
-def test_a_shared_device_may_be_away_for_longer_than_a_local_one(shared: bool, deadline: float) -> None:
+def test_a_shared_device_has_a_longer_grace_time_than_a_local_one(shared: bool, deadline: float) -> None:
     inventory = an_inventory(grace=None)
     inventory.observe("cam", "s", devices("foo0"), shared, 0)
     inventory.observe("cam", "s", [], shared, 0)
     assert inventory.next_deadline() == deadline
 
 
-def test_a_device_is_there_as_long_as_one_source_sees_it() -> None:
+def test_a_device_exists_as_long_as_one_source_reports_it() -> None:
     inventory = an_inventory(grace=0)
     inventory.observe("cam", "s1", devices("foo0", "foo1"), True, 0)
     assert inventory.observe("cam", "s2", devices("foo0"), True, 0).appeared == []
@@ -110,8 +110,8 @@ def test_new_properties_are_a_change_of_the_same_instance() -> None:
     assert instance.device.properties == {"URL": "x"}
 
 
-def test_a_device_from_before_a_restart_stays_until_somebody_looked() -> None:
-    """Akri 0.13 deletes instances on restart, with their claims, because nobody has looked yet."""
+def test_a_device_from_before_a_restart_stays_until_the_first_discovery() -> None:
+    """Akri 0.13 deletes instances with their claims on restart, because discovery has not finished."""
     inventory = Inventory("node-a")
     inventory.restore(Instance.of("cam", DiscoveredDevice("foo0"), True, "node-a"))
     assert inventory.get(FOO0) is not None
@@ -123,7 +123,7 @@ def test_a_device_from_before_a_restart_stays_until_somebody_looked() -> None:
     assert (changes.returned, changes.appeared, changes.offline) == ([FOO1], [], [FOO0])
 
 
-def test_a_removed_configuration_takes_its_devices_along() -> None:
+def test_a_removed_configuration_removes_its_devices() -> None:
     inventory = an_inventory()
     inventory.observe("cam", "s", devices("foo0"), True, 0)
     assert [gone.name for gone in inventory.configure({}).vanished] == [FOO0]
@@ -144,7 +144,7 @@ def test_of_two_devices_with_one_hash_the_first_keeps_the_name(monkeypatch: pyte
     assert instance.device.id == "foo0"
 
 
-def test_nonsense_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_devices_are_ignored_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ankaios.devices.core.inventory.MOST_DEVICES", 10)
     inventory = an_inventory()
     many = [DiscoveredDevice(f"d{number}") for number in range(10)]
@@ -153,7 +153,7 @@ def test_nonsense_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(changes.rejected) == 3
 
 
-def test_a_property_that_cannot_be_a_variable_is_left_out() -> None:
+def test_a_property_that_cannot_be_a_variable_is_omitted() -> None:
     inventory = an_inventory()
     properties = {"GOOD": "1", "USB_RESOURCE_A-B": "2", "A=B": "3", "": "4", "NUL": "\0", "LINE\n": "5"}
     inventory.observe("cam", "s", [DiscoveredDevice("foo0", properties)], True, 0)
@@ -163,8 +163,8 @@ def test_a_property_that_cannot_be_a_variable_is_left_out() -> None:
 
 
 @given(st.lists(st.tuples(st.sets(st.sampled_from(["a", "b", "c"])), st.floats(0, 3)), max_size=12))
-def test_within_grace_nothing_ever_vanishes(lists: list[tuple[set[str], float]]) -> None:
-    """Whatever flaps: who was missing for less than the grace is still the same instance."""
+def test_no_device_is_removed_within_its_grace_time(lists: list[tuple[set[str], float]]) -> None:
+    """A device that was missing for less than its grace time is still the same instance."""
     inventory, now = an_inventory(grace=10), 0.0
     last_seen: dict[str, float] = {}
     for seen, step in lists:
@@ -176,7 +176,7 @@ def test_within_grace_nothing_ever_vanishes(lists: list[tuple[set[str], float]])
         last_seen |= dict.fromkeys(seen, now)
 
 
-def test_what_belongs_to_no_configuration_vanishes_when_all_are_known() -> None:
+def test_devices_without_a_configuration_are_removed_when_all_configurations_are_known() -> None:
     inventory = an_inventory()
     remembered = {name: Instance.of(name, DiscoveredDevice("foo0"), True, "node-a") for name in ("cam", "mic", "gone")}
     for instance in remembered.values():
@@ -187,8 +187,8 @@ def test_what_belongs_to_no_configuration_vanishes_when_all_are_known() -> None:
     assert inventory.get(remembered["gone"].name) is None
 
 
-def test_the_first_list_after_a_restart_leaves_another_handler_the_time_to_register() -> None:
-    """Two handlers of one name; the one that saw the device registers later."""
+def test_the_first_list_after_a_restart_keeps_devices_of_a_handler_that_registers_later() -> None:
+    """Of two handlers of one name, the one that discovered the device registers later."""
     inventory = Inventory("node-a")
     inventory.configure({"cam": Configuration("cam", "fake", offline_grace=0)})
     inventory.restore(Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a"))

@@ -15,7 +15,7 @@ SHARED, LOCAL = "cam-8120fe", "cam-fbcb99"
 
 
 def a_node(shared: bool = False, received: bool = True, capacity: int = 2, **more: object) -> NodeDevices:
-    """Node-a sees one camera `foo0`."""
+    """Node `node-a` sees one camera `foo0`."""
     node = NodeDevices("node-a")
     node.session_began()
     node.configure({"cam": Configuration("cam", "fake", capacity=capacity, offline_grace=10, **more)})  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def test_a_discovered_device_makes_both_kinds_of_resources() -> None:
     assert (ids(node), ids(node, LOCAL)) == (["0"], [f"{LOCAL}-0", f"{LOCAL}-1"])
 
 
-def test_a_shared_device_is_given_out_only_when_the_server_told_its_slots() -> None:
+def test_a_shared_device_is_available_only_after_the_server_sent_its_slots() -> None:
     node = a_node(shared=True, received=False)
     assert ids(node) == []
     changes = node.update_shared(
@@ -61,7 +61,7 @@ def test_a_shared_device_is_given_out_only_when_the_server_told_its_slots() -> N
     assert ids(node, SHARED) == [f"{SHARED}-1"]
 
 
-def test_in_a_new_session_the_server_has_to_tell_again() -> None:
+def test_in_a_new_session_the_server_must_send_the_slots_again() -> None:
     node = a_node(shared=True)
     before = snapshot(node.ledger)
     assert node.session_began().instances == {SHARED}
@@ -71,79 +71,79 @@ def test_in_a_new_session_the_server_has_to_tell_again() -> None:
     assert not a_node().session_began()
 
 
-def test_the_server_is_not_asked_for_local_slots() -> None:
-    new, asked = claim(a_node(), "w")
-    assert ([str(change.slot) for change in new], asked) == ([f"{LOCAL}-0"], [])
+def test_local_slots_are_not_requested_from_the_server() -> None:
+    new, requested = claim(a_node(), "w")
+    assert ([str(change.slot) for change in new], requested) == ([f"{LOCAL}-0"], [])
 
 
-def test_a_shared_slot_is_ours_when_the_server_granted_it() -> None:
+def test_a_shared_slot_is_claimed_when_the_server_has_granted_it() -> None:
     node = a_node(shared=True)
-    new, asked = claim(node, "w")
-    assert new == asked
+    new, requested = claim(node, "w")
+    assert new == requested
     assert list(node.shared.requested) == [Slot(SHARED, 0)]
-    assert node.shared.finish(asked, granted=True)
+    assert node.shared.finish(requested, granted=True)
     assert (list(node.shared.requested), list(node.ledger.claims_of("w"))) == ([], [Slot(SHARED, 0)])
 
 
-def test_a_refused_slot_leaves_everything_as_it_was() -> None:
+def test_a_denied_slot_changes_nothing() -> None:
     node = a_node(shared=True)
     before = snapshot(node.ledger)
-    _, asked = claim(node, "w")
-    assert not node.shared.finish(asked, granted=False)
+    _, requested = claim(node, "w")
+    assert not node.shared.finish(requested, granted=False)
     assert snapshot(node.ledger) == before
 
 
-def test_a_truth_that_arrives_while_we_ask_takes_nothing_away() -> None:
+def test_an_update_during_a_request_revokes_no_slot() -> None:
     node = a_node(shared=True)
-    _, asked = claim(node, "w")
+    _, requested = claim(node, "w")
     assert node.update_shared({SHARED: base.DeviceInstance()}).revoked == {}
-    node.shared.finish(asked, granted=True)
+    node.shared.finish(requested, granted=True)
     assert node.ledger.claims_of("w") == {Slot(SHARED, 0): Claim("node-a", "0", "w")}
 
 
-def test_a_claim_that_the_server_does_not_know_was_taken_away() -> None:
+def test_a_claim_that_the_server_does_not_list_is_revoked() -> None:
     node = a_node(shared=True)
-    _, asked = claim(node, "w")
-    node.shared.finish(asked, granted=True)
+    _, requested = claim(node, "w")
+    node.shared.finish(requested, granted=True)
     other = base.DeviceInstance(deviceUsage=base.StringMap(values={f"{SHARED}-0": "node-b"}))
     assert node.update_shared({SHARED: other}).revoked == {Slot(SHARED, 0): Claim("node-a", "0", "w")}
     assert node.ledger.usage(SHARED)[f"{SHARED}-0"] == "node-b"
 
 
-def test_a_virtual_id_of_another_node_that_moved_is_learned_in_any_order() -> None:
-    """The server tells devices one by one, so for a moment an id seems to be in two places."""
+def test_a_moved_virtual_id_of_another_node_is_updated_in_any_order() -> None:
+    """The server sends one device after the other, so an id briefly belongs to two devices."""
     node = NodeDevices("node-a")
     node.configure({"cam": Configuration("cam", "fake", capacity=1, offline_grace=0)})
     node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], True, 0)
 
-    def truth(name: str, usage: str) -> dict[str, base.DeviceInstance]:
+    def slots_of(name: str, usage: str) -> dict[str, base.DeviceInstance]:
         return {name: base.DeviceInstance(deviceUsage=base.StringMap(values={f"{name}-0": usage}))}
 
-    node.update_shared(truth(SHARED, "C:0:node-b"))
-    node.update_shared(truth("cam-a19705", "C:0:node-b"))
+    node.update_shared(slots_of(SHARED, "C:0:node-b"))
+    node.update_shared(slots_of("cam-a19705", "C:0:node-b"))
     assert node.ledger.virtual_slot("cam", "node-b", "0") == Slot("cam-a19705", 0)
     node.observe("cam", "s", [DiscoveredDevice("foo0")], True, 1)
-    node.update_shared(truth(SHARED, "C:0:node-b"))
+    node.update_shared(slots_of(SHARED, "C:0:node-b"))
     assert node.ledger.claims_on("node-b") == {Slot(SHARED, 0): Claim("node-b", "0")}
 
 
-def test_truths_about_what_is_not_seen_or_not_shared_are_ignored() -> None:
+def test_updates_of_unknown_or_local_devices_are_ignored() -> None:
     node = a_node()
     assert not node.update_shared({"cam-000000": base.DeviceInstance(), LOCAL: base.DeviceInstance()})
 
 
-def test_only_releases_of_shared_slots_are_told() -> None:
+def test_only_releases_of_shared_slots_are_sent() -> None:
     node = a_node(shared=True)
-    _, asked = claim(node, "w")
-    node.shared.finish(asked, granted=True)
-    assert node.shared.release(node.ledger.claims_of("w")) == [asked[0].reversed()]
-    assert node.shared.release({asked[0].slot: asked[0].claim}) == []
+    _, requested = claim(node, "w")
+    node.shared.finish(requested, granted=True)
+    assert node.shared.release(node.ledger.claims_of("w")) == [requested[0].reversed()]
+    assert node.shared.release({requested[0].slot: requested[0].claim}) == []
     local = a_node()
     claim(local, "w")
     assert local.shared.release(local.ledger.claims_of("w")) == []
 
 
-def test_a_device_that_is_away_for_a_moment_changes_nothing() -> None:
+def test_a_device_that_is_missing_briefly_changes_nothing() -> None:
     node = a_node()
     claim(node, "w")
     before, listed = snapshot(node.ledger), advertised(node)
@@ -156,7 +156,7 @@ def test_a_device_that_is_away_for_a_moment_changes_nothing() -> None:
     assert (snapshot(node.ledger), advertised(node)) == (before, listed)
 
 
-def test_a_device_that_stays_away_vanishes_and_its_users_are_known() -> None:
+def test_a_device_that_stays_missing_is_removed_and_its_users_are_returned() -> None:
     node = a_node()
     claim(node, "w")
     node.observe("cam", "s", [], False, 1)
@@ -166,7 +166,7 @@ def test_a_device_that_stays_away_vanishes_and_its_users_are_known() -> None:
     assert LOCAL not in node.ledger
 
 
-def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
+def test_the_devices_of_a_removed_configuration_are_removed_with_it() -> None:
     node = a_node()
     changes = node.configure({})
     assert [instance.name for instance in changes.vanished] == [LOCAL]
@@ -174,7 +174,7 @@ def test_a_configuration_that_is_gone_takes_its_devices_along() -> None:
     assert (changes.instances, changes.configurations) == ({LOCAL}, {"cam"})
 
 
-def test_a_new_capacity_is_applied_at_once() -> None:
+def test_a_new_capacity_is_applied_immediately() -> None:
     node = a_node(capacity=1)
     changes = node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
     assert changes.instances == {LOCAL}
@@ -202,7 +202,7 @@ def test_claims_from_before_a_restart_are_kept_and_reported() -> None:
     assert ids(node) == ["0", "4"]
 
 
-def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
+def test_a_workload_that_requests_too_many_devices_reports_the_reason() -> None:
     """[utest->akri~denied-workload-waits-and-recovers~1]"""
     node = a_node()
     wanted = [ResourceNeed(None, "akri.sh/cam", 2)]
@@ -211,14 +211,14 @@ def test_a_workload_that_asks_for_too_much_is_told_what_it_waits_for() -> None:
     assert isinstance(node.plan(wanted, "w"), SlotPlan)
 
 
-def test_a_shared_device_cannot_be_had_while_the_server_is_not_connected() -> None:
-    """A local one can; and whoever waits for lack of devices is told that the server could not say otherwise."""
+def test_a_shared_device_is_not_available_while_the_server_is_not_connected() -> None:
+    """A local device is available; the reason of a waiting workload names the missing server connection."""
     node = a_node(shared=True, capacity=1)
     wanted = [ResourceNeed(None, "akri.sh/cam", 1)]
     assert node.session_ended().instances == {SHARED}
     assert node.plan(wanted, "w") == Denied(f"waits for akri.sh/cam: {NOT_CONNECTED}")
-    greedy = [ResourceNeed(None, "akri.sh/cam", 2)]
-    assert node.plan(greedy, "w") == Denied(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
+    two_cameras = [ResourceNeed(None, "akri.sh/cam", 2)]
+    assert node.plan(two_cameras, "w") == Denied(f"waits for 2 x akri.sh/cam, 1 visible; {NOT_CONNECTED}")
     node.session_began()
     assert node.plan(wanted, "w") == Denied(f"waits for 1 x akri.sh/cam, 0 visible; {NOT_RECEIVED}")
     node.update_shared({SHARED: base.DeviceInstance()})
@@ -228,7 +228,7 @@ def test_a_shared_device_cannot_be_had_while_the_server_is_not_connected() -> No
     assert isinstance(local.plan(wanted, "w"), SlotPlan)
 
 
-def test_who_waits_is_told_that_the_handler_refused_the_question() -> None:
+def test_a_waiting_workload_reports_that_the_handler_rejected_the_details() -> None:
     node = a_node()
     assert node.discovery_failed("cam", "s", "no such key").configurations == {"cam"}
     assert not node.discovery_failed("unknown", "s", "no such key")
@@ -236,7 +236,7 @@ def test_who_waits_is_told_that_the_handler_refused_the_question() -> None:
         "waits for 2 x akri.sh/cam, 1 visible; no such key"
     )
     node.configure({"cam": Configuration("cam", "fake", capacity=3, offline_grace=10)})
-    assert list(node.reasons(["akri.sh/cam"])) == ["no such key"]  # the question is the same
+    assert list(node.reasons(["akri.sh/cam"])) == ["no such key"]  # the details are the same
     assert node.observe("cam", "s", [DiscoveredDevice("foo0")], False, 1).configurations == {"cam"}
     assert list(node.reasons(["akri.sh/cam"])) == []
     for configurations in ({"cam": Configuration("cam", "fake", "other")}, {}):
@@ -245,8 +245,8 @@ def test_who_waits_is_told_that_the_handler_refused_the_question() -> None:
         assert list(node.reasons(["akri.sh/cam"])) == []
 
 
-def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes() -> None:
-    """Nobody will ever look for it; what uses it keeps its claim until it lets go."""
+def test_devices_of_a_configuration_deleted_during_a_disconnection_are_removed() -> None:
+    """It will not be discovered again; a workload that uses it keeps its claim until it releases it."""
     node = NodeDevices("node-a")
     slot, held = Slot(LOCAL, 0), Claim("node-a", "0", "w")
     instance = Instance.of("cam", DiscoveredDevice("foo0"), False, "node-a")
@@ -260,7 +260,7 @@ def test_a_device_of_a_configuration_that_went_while_the_agent_was_away_vanishes
     assert node.known().instances == set()
 
 
-def test_a_truth_that_makes_no_sense_is_left_out_alone() -> None:
+def test_an_invalid_part_of_an_update_is_ignored_and_the_others_are_used() -> None:
     node = NodeDevices("node-a")
     node.configure({"cam": Configuration("cam", "fake")})
     node.observe("cam", "s", [DiscoveredDevice("foo0"), DiscoveredDevice("foo1")], True, 0)
@@ -287,7 +287,7 @@ def test_a_selector_gets_only_devices_with_the_properties() -> None:
 
 
 def test_two_requests_of_one_container_get_different_devices() -> None:
-    """The one with a selector has no choice, so the other one leaves it the device."""
+    """The request with a selector has only one possible device, so the other request uses another one."""
     node = a_node(capacity=2)
     devices = [DiscoveredDevice("foo0", {"VENDOR": "acme"}), DiscoveredDevice("foo1")]
     node.observe("cam", "s", devices, False, 1)

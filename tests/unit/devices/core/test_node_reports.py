@@ -27,9 +27,9 @@ def test_instance_level_claims_are_counted_for_their_own_resource() -> None:
 def test_a_claim_is_reported_when_the_server_granted_it() -> None:
     node = a_node(shared=True)
     reports = NodeReports(node)
-    _, asked = claim(node, "w")
+    _, requested = claim(node, "w")
     assert dict(reports.complete_report().seen[SHARED].deviceUsage.values) == {f"{SHARED}-1": ""}
-    node.shared.finish(asked, granted=True)
+    node.shared.finish(requested, granted=True)
     assert reports.complete_report().seen[SHARED].deviceUsage.values[f"{SHARED}-0"] == "C:0:node-a"
 
 
@@ -40,10 +40,10 @@ def test_claims_from_before_a_restart_are_reported_before_anything_is_discovered
     assert NodeReports(node).complete_report().seen[SHARED].deviceUsage.values[f"{SHARED}-1"] == "C:4:node-a"
 
 
-def test_a_slot_in_use_of_a_vanished_shared_device_is_reported_apart() -> None:
+def test_a_used_slot_of_a_removed_shared_device_is_reported_separately() -> None:
     node = a_node(shared=True)
-    _, asked = claim(node, "w")
-    node.shared.finish(asked, granted=True)
+    _, requested = claim(node, "w")
+    node.shared.finish(requested, granted=True)
     node.observe("cam", "s", [], True, 1)
     node.expire(11)
     report = NodeReports(node).complete_report()
@@ -51,7 +51,7 @@ def test_a_slot_in_use_of_a_vanished_shared_device_is_reported_apart() -> None:
     assert report.seen[SHARED].lost
 
 
-def test_a_report_tells_what_changed_and_what_is_gone_once() -> None:
+def test_a_report_contains_each_change_and_removal_once() -> None:
     node = a_node()
     reports = NodeReports(node)
     complete = reports.complete_report()

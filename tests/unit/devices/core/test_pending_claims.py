@@ -9,11 +9,11 @@ CAM, GPU = ResourceNeed(None, "akri.sh/cam", 1), ResourceNeed(None, "x/gpu", 1)
 class Pending:
     def __init__(self) -> None:
         self.obstacles: dict[str, str | None] = {}
-        self.asked: list[str] = []
+        self.woken: list[str] = []
         self.claims = PendingClaims(self._obstacle)
 
     def _obstacle(self, owner: str, needs: tuple[ResourceNeed, ...]) -> str | None:
-        self.asked.append(owner)
+        self.woken.append(owner)
         return self.obstacles.get(owner)
 
     def wait(self, owner: str, *needs: ResourceNeed, failed: bool = False) -> None:
@@ -21,7 +21,7 @@ class Pending:
         self.claims.add(owner, needs, "out of order" if failed else "none free", failed)
 
 
-def test_a_workload_claims_again_once_after_a_change_that_makes_a_difference() -> None:
+def test_a_workload_claims_again_once_after_a_relevant_change() -> None:
     made = Pending()
     made.wait("w", CAM, GPU)
     assert made.claims.changed(["akri.sh/cam"]) == []
@@ -31,7 +31,7 @@ def test_a_workload_claims_again_once_after_a_change_that_makes_a_difference() -
     assert made.claims.changed(["akri.sh/cam", "x/gpu"]) == []
 
 
-def test_a_reason_that_is_no_longer_true_is_a_difference() -> None:
+def test_a_reason_that_is_no_longer_true_is_a_relevant_change() -> None:
     made = Pending()
     made.wait("w", CAM)
     made.obstacles["w"] = "none visible"
@@ -43,11 +43,11 @@ def test_only_workloads_that_wait_for_the_resource_are_checked() -> None:
     made.wait("w1", CAM)
     made.wait("w2", GPU)
     made.claims.changed(["x/gpu"])
-    assert made.asked == ["w2"]
+    assert made.woken == ["w2"]
 
 
 def test_a_failed_claim_is_repeated_for_a_plugin_that_registers_or_after_a_time_and_for_nothing_else() -> None:
-    """Not because of its own changes, nor because of another failed claim: they would wake each other for ever."""
+    """Its own changes and other failed claims do not count: they would wake each other forever."""
     made = Pending()
     made.wait("w1", GPU, failed=True)
     made.wait("w2", GPU, failed=True)

@@ -25,14 +25,14 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("a", "b", "advertised"), VECTORS)
-def test_a_configuration_reports_its_claims_and_one_fresh_id_per_instance_with_room(
+def test_a_configuration_reports_its_claims_and_one_fresh_id_per_instance_with_free_slots(
     a: str, b: str, advertised: str
 ) -> None:
     """[utest->akri~cl-availability-rule~1] [utest->akri~cl-dynamic-virtual-ids~1]"""
     assert ids(configuration_devices(a_ledger(A=a, B=b), "cam", "node-a")) == advertised
 
 
-def test_availability_shrinks_when_slots_are_set_free() -> None:
+def test_availability_decreases_when_slots_are_released() -> None:
     """The example of the design: only "3" is still in use. [utest->akri~cl-availability-rule~1]"""
     full = a_ledger(A="C:0:node-a C:1:node-a", B="C:2:node-a C:3:node-a")
     assert ids(configuration_devices(full, "cam", "node-a")) == "0 1 2 3"
@@ -82,14 +82,14 @@ def test_an_instance_reports_its_fixed_slots() -> None:
 
 
 def test_an_unused_slot_of_an_overbooked_device_is_not_healthy() -> None:
-    """Its capacity was reduced below its use: only who has a slot already may use it."""
+    """Its capacity was reduced below its use: only existing holders of slots may use it."""
     ledger = a_ledger(A="node-a - - node-b node-b")
     ledger.open("A", "cam", 3)
     assert ids(instance_devices(ledger, "A", "node-a")) == "A-0"
     assert ids(configuration_devices(ledger, "cam", "node-a")) == ""
 
 
-def test_no_more_slots_of_a_reduced_device_are_healthy_than_can_be_had() -> None:
+def test_only_usable_slots_of_a_reduced_device_are_healthy() -> None:
     ledger = a_ledger(A="- - - - node-b")
     ledger.open("A", "cam", 3)
     assert instance_devices(ledger, "A", "node-a") == (
@@ -100,7 +100,7 @@ def test_no_more_slots_of_a_reduced_device_are_healthy_than_can_be_had() -> None
 
 
 @given(capacity=st.integers(0, 5), taken=st.lists(st.sampled_from(["-", "node-a", "node-b", "C:#:node-a"]), max_size=5))
-def test_what_is_healthy_and_not_ours_can_be_claimed_at_once(capacity: int, taken: list[str]) -> None:
+def test_healthy_slots_without_a_local_claim_can_be_claimed_together(capacity: int, taken: list[str]) -> None:
     """Neither more nor less: both lists are views of the one ledger. [utest->akri~il-fixed-virtual-ids~1]"""
     ledger = a_ledger(A=" ".join(text.replace("#", str(place)) for place, text in enumerate(taken)))
     ledger.open("A", "cam", capacity)
@@ -112,13 +112,13 @@ def test_what_is_healthy_and_not_ours_can_be_claimed_at_once(capacity: int, take
     assert all(ledger.claim(slot).node == "node-a" for slot in healthy)  # type: ignore[union-attr]
 
 
-def test_an_instance_that_is_gone_has_no_devices() -> None:
+def test_a_removed_instance_has_no_devices() -> None:
     ledger = a_ledger(A="-")
     ledger.close("A")
     assert instance_devices(ledger, "A", "node-a") == ()
 
 
-def test_an_id_that_left_is_unhealthy_once() -> None:
+def test_a_removed_id_is_reported_as_unhealthy_once() -> None:
     first = (Advertised("0"), Advertised("1"), Advertised("2", False))
     second = with_departed(first, (Advertised("0"),))
     assert second == (Advertised("0"), Advertised("1", False))

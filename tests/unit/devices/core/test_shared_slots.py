@@ -1,4 +1,4 @@
-"""What a node does with the server's word about shared slots, above all if it comes late."""
+"""How a node uses the server's messages about shared slots, above all late ones."""
 
 from ankaios.devices.core.shared_slots import SharedSlots
 from ankaios.devices.core.slot_ledger import Claim, Slot, SlotChange, SlotLedger
@@ -18,8 +18,8 @@ def a_node(capacity: int = 1) -> tuple[SharedSlots, SlotLedger]:
     return shared, ledger
 
 
-def test_a_late_answer_does_not_touch_the_claim_of_the_next_one() -> None:
-    """The first claim was overwritten by a truth that was on the way; the slot was free again and is asked anew."""
+def test_a_late_answer_does_not_change_a_newer_claim() -> None:
+    """The first claim was overwritten by an earlier message; the slot was free again and is requested again."""
     for granted in (True, False):
         shared, ledger = a_node()
         _, first = shared.begin([SlotChange(SLOT, FIRST)])
@@ -27,37 +27,39 @@ def test_a_late_answer_does_not_touch_the_claim_of_the_next_one() -> None:
         _, second = shared.begin([SlotChange(SLOT, SECOND)])
         assert not shared.finish(first, granted)
         assert (list(shared.requested), ledger.claim(SLOT)) == ([SLOT], SECOND)
-        assert shared.overwrite("cam-1", {}) == {}  # still waits for its own answer, so nothing was taken away
+        assert shared.overwrite("cam-1", {}) == {}  # still waits for its own answer, so nothing was revoked
         assert shared.finish(second, granted=True)
         assert (list(shared.requested), ledger.claim(SLOT)) == ([], SECOND)
 
 
-def test_what_is_granted_of_a_device_that_vanished_is_not_ours() -> None:
+def test_a_grant_for_a_removed_device_is_no_claim() -> None:
     shared, ledger = a_node()
-    _, asked = shared.begin([SlotChange(SLOT, FIRST)])
+    _, requested = shared.begin([SlotChange(SLOT, FIRST)])
     shared.overwrite("cam-1", {})
     ledger.close("cam-1")
     shared.remove("cam-1")
-    assert not shared.finish(asked, granted=True)
+    assert not shared.finish(requested, granted=True)
     assert ledger.claims_of("w1") == {}
 
 
-def test_if_one_slot_of_several_is_not_ours_none_is() -> None:
+def test_if_one_slot_of_several_is_not_claimed_none_is_claimed() -> None:
     shared, ledger = a_node(capacity=2)
-    _, asked = shared.begin([SlotChange(SLOT, FIRST), SlotChange(OTHER, Claim("a", "1", "w1"))])
+    _, requested = shared.begin([SlotChange(SLOT, FIRST), SlotChange(OTHER, Claim("a", "1", "w1"))])
     shared.overwrite("cam-1", {SLOT: Claim("b"), OTHER: Claim("a", "1", "w1")})
-    assert not shared.finish(asked, granted=True)
+    assert not shared.finish(requested, granted=True)
     assert ledger.claims("cam-1") == {SLOT: Claim("b")}
 
 
-def test_a_device_is_forgotten_when_its_last_user_lets_go_or_had_none() -> None:
+def test_a_device_without_users_is_removed() -> None:
     shared, ledger = a_node()
     shared.begin([SlotChange(SLOT, FIRST)])
     ledger.close("cam-1")
     shared.remove("cam-1")
     assert "cam-1" in shared
     assert shared.unseen_claims([]) == {SLOT: FIRST}
-    assert [change.takes for change in shared.release({SLOT: FIRST})] == [False]  # the server is told all the same
+    assert [change.takes for change in shared.release({SLOT: FIRST})] == [
+        False
+    ]  # the release is sent to the server anyway
     assert "cam-1" not in shared
     shared, ledger = a_node()
     shared.overwrite("cam-1", {SLOT: Claim("b")})

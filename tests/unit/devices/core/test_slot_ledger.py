@@ -19,14 +19,14 @@ def take(slot: str, node: str = "node-a", virtual_id: str | None = None, owner: 
         ("C", Claim("C")),
     ],
 )
-def test_usage_texts_are_read_and_written_as_the_design_says(text: str, claim: Claim | None) -> None:
+def test_usage_texts_have_the_designed_format(text: str, claim: Claim | None) -> None:
     """[utest->akri~device-usage-format~1]"""
     assert parse_usage(text) == claim
     assert (claim.usage if claim else "") == text
 
 
 @pytest.mark.parametrize("text", ["C:node-a", "C:0:node-a:x", "C::node-a", "C:0:", "D:0:node-a", ":"])
-def test_a_malformed_usage_is_refused(text: str) -> None:
+def test_a_malformed_usage_is_rejected(text: str) -> None:
     """[utest->akri~device-usage-format~1]"""
     with pytest.raises(Rejected, match="device usage"):
         parse_usage(text)
@@ -43,7 +43,7 @@ def test_a_text_without_index_is_no_slot(text: str) -> None:
         Slot.parse(text)
 
 
-def test_device_usage_names_every_slot_and_who_has_it() -> None:
+def test_device_usage_names_every_slot_and_its_holder() -> None:
     """[utest->akri~device-usage-format~1]"""
     ledger = SlotLedger()
     ledger.open("my-resource-00095f", "my-resource", 5)
@@ -82,17 +82,17 @@ def test_all_changes_are_made_or_none() -> None:
     assert snapshot(ledger) == before
 
 
-def test_asking_again_changes_nothing() -> None:
+def test_repeating_a_request_changes_nothing() -> None:
     ledger = a_ledger(A="- -")
     claim = take("A-0", virtual_id="0", owner="w1")
     assert ledger.apply([claim]) == [claim]
     assert ledger.apply([claim]) == []
-    assert ledger.apply([take("A-0", virtual_id="0")]) == []  # a kubelet repeats without saying for whom
+    assert ledger.apply([take("A-0", virtual_id="0")]) == []  # a kubelet repeats a request without naming the pod
     assert ledger.apply([claim.reversed()]) == [claim.reversed()]
     assert ledger.apply([claim.reversed()]) == []
 
 
-def test_only_the_holder_can_let_go() -> None:
+def test_only_the_holder_can_release_a_slot() -> None:
     ledger = a_ledger(A="-")
     ledger.apply([take("A-0", owner="w2")])
     assert ledger.apply([take("A-0", owner="w1").reversed()]) == []
@@ -115,7 +115,7 @@ def test_one_request_cannot_change_a_slot_twice() -> None:
         ledger.apply([take("A-0", owner="w1"), take("A-0", owner="w2")])
 
 
-def test_nothing_is_given_of_a_device_that_is_offline_or_unknown() -> None:
+def test_no_slot_of_an_offline_or_unknown_device_is_granted() -> None:
     ledger = a_ledger(A="-")
     ledger.set_online("A", False)
     with pytest.raises(SlotConflict, match="offline"):
@@ -125,7 +125,7 @@ def test_nothing_is_given_of_a_device_that_is_offline_or_unknown() -> None:
     assert (ledger.free_slots("A"), ledger.free_slots("B"), ledger.visible("cam")) == ([], [], 0)
 
 
-def test_claims_outlive_an_absence() -> None:
+def test_claims_are_kept_while_a_device_is_missing() -> None:
     ledger = a_ledger(A="- -")
     ledger.apply([take("A-1", owner="w1")])
     before = snapshot(ledger)
@@ -134,7 +134,7 @@ def test_claims_outlive_an_absence() -> None:
     assert snapshot(ledger) == before
 
 
-def test_a_used_slot_stays_on_record_when_the_device_is_gone() -> None:
+def test_a_used_slot_stays_recorded_when_the_device_is_removed() -> None:
     ledger = a_ledger(A="- -")
     ledger.apply([take("A-1", virtual_id="0", owner="w1")])
     ledger.close("A")
@@ -144,7 +144,7 @@ def test_a_used_slot_stays_on_record_when_the_device_is_gone() -> None:
     assert ledger.usage("A") == {"A-0": "", "A-1": "C:0:node-a"}
 
 
-def test_a_device_that_is_gone_is_forgotten_with_its_last_user() -> None:
+def test_a_removed_device_is_deleted_with_its_last_user() -> None:
     ledger = a_ledger(A="-")
     claim = take("A-0", virtual_id="0", owner="w1")
     ledger.apply([claim])
@@ -158,7 +158,7 @@ def test_a_device_that_is_gone_is_forgotten_with_its_last_user() -> None:
     ledger.close("A")
 
 
-def test_capacity_grows_and_shrinks_without_touching_users() -> None:
+def test_a_changed_capacity_keeps_the_users() -> None:
     """Akri stores a new capacity but running plugins do not apply it."""
     ledger = a_ledger(A="- -")
     ledger.apply([take("A-1", owner="w1")])
@@ -170,7 +170,7 @@ def test_capacity_grows_and_shrinks_without_touching_users() -> None:
     assert ledger.free_slots("A") == [0, 1, 2]
 
 
-def test_a_user_beyond_a_reduced_capacity_counts_until_it_lets_go() -> None:
+def test_a_user_above_a_reduced_capacity_counts_until_it_releases_its_slot() -> None:
     """[utest->akri~capacity-limits-users-per-device~1]"""
     ledger = a_ledger(A="- - -", B="-")
     users = [take(f"A-{index}", owner=f"w{index}") for index in range(3)]
@@ -189,7 +189,7 @@ def test_a_user_beyond_a_reduced_capacity_counts_until_it_lets_go() -> None:
     assert ledger.usage("A") == {"A-0": "node-a", "A-1": "", "A-2": "node-a"}
 
 
-def test_claims_from_before_a_restart_are_recorded_whatever_the_device_does() -> None:
+def test_claims_from_before_a_restart_are_recorded_in_any_state_of_the_device() -> None:
     ledger = SlotLedger()
     ledger.open("A", "cam", 1, online=False)
     change = take("A-3", owner="w1")
@@ -221,7 +221,7 @@ def test_instances_come_in_order_of_free_slots_then_of_name() -> None:
     assert list(ledger.most_free_first("cam")) == [("C", 2), ("A", 1), ("B", 1)]
 
 
-def test_a_device_that_is_not_known_is_neither_online_nor_offline() -> None:
+def test_an_unknown_device_is_neither_online_nor_offline() -> None:
     ledger = a_ledger(A="-")
     before = snapshot(ledger)
     ledger.set_online("B", True)

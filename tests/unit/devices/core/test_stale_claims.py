@@ -9,7 +9,7 @@ def test_a_claim_is_stale_when_it_was_unused_for_long_enough() -> None:
     assert claims.review(["a", "b"], ["b"], now=20) == ["a"]
 
 
-def test_being_used_once_sets_the_time_back() -> None:
+def test_one_use_restarts_the_time_limit() -> None:
     """[utest->akri~reconciler-frees-unused-slots~1]"""
     claims: StaleClaims[str] = StaleClaims(20)
     claims.review(["a"], [], now=0)
@@ -18,7 +18,7 @@ def test_being_used_once_sets_the_time_back() -> None:
     assert claims.review(["a"], [], now=45) == ["a"]
 
 
-def test_a_claim_that_ended_and_came_again_is_a_new_one() -> None:
+def test_a_claim_that_is_made_again_is_a_new_one() -> None:
     claims: StaleClaims[str] = StaleClaims(20)
     claims.review(["a"], [], now=0)
     claims.review([], [], now=10)

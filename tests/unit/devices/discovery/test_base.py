@@ -1,4 +1,4 @@
-"""Telling lists: the first always, later ones only on change."""
+"""Lists of devices: the first one is always reported, later ones only if they changed."""
 
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -10,32 +10,32 @@ ONE = (DiscoveredDevice("one"),)
 TWO = (DiscoveredDevice("one"), DiscoveredDevice("two"))
 
 
-async def told(looks: list[Devices], count: int) -> list[Devices]:
-    rounds: Iterator[Devices] = iter(looks)
+async def reported_lists(lists: list[Devices], count: int) -> list[Devices]:
+    rounds: Iterator[Devices] = iter(lists)
 
-    async def look() -> Devices:
+    async def next_list() -> Devices:
         return next(rounds)
 
-    heard: list[Devices] = []
-    async with aclosing(poll(look, 0)) as lists:
-        async for devices in lists:
-            heard.append(devices)
-            if len(heard) == count:
+    reported: list[Devices] = []
+    async with aclosing(poll(next_list, 0)) as reports:
+        async for devices in reports:
+            reported.append(devices)
+            if len(reported) == count:
                 break
-    return heard
+    return reported
 
 
-async def test_the_first_list_is_told_even_if_it_is_empty() -> None:
-    assert await told([()], 1) == [()]
+async def test_the_first_list_is_reported_even_if_it_is_empty() -> None:
+    assert await reported_lists([()], 1) == [()]
 
 
-async def test_an_unchanged_list_is_not_told_again() -> None:
-    assert await told([ONE, ONE, ONE, TWO, TWO, ()], 3) == [ONE, TWO, ()]
+async def test_an_unchanged_list_is_not_reported_again() -> None:
+    assert await reported_lists([ONE, ONE, ONE, TWO, TWO, ()], 3) == [ONE, TWO, ()]
 
 
 async def test_a_changed_property_of_a_device_is_a_change() -> None:
     changed = (DiscoveredDevice("one", {"key": "value"}),)
-    assert await told([ONE, changed], 2) == [ONE, changed]
+    assert await reported_lists([ONE, changed], 2) == [ONE, changed]
 
 
 def test_lists_are_ordered_by_the_identity_of_the_devices() -> None:

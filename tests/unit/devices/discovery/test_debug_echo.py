@@ -1,4 +1,4 @@
-"""debugEcho: devices out of descriptions, and a file that takes them away."""
+"""debugEcho: devices from descriptions, and a file that removes them."""
 
 import asyncio
 import os
@@ -18,16 +18,16 @@ BOTH = (
 )
 
 
-async def test_each_description_is_a_device_until_the_file_says_offline(tmp_path: Path) -> None:
+async def test_each_description_is_a_device_until_the_file_contains_offline(tmp_path: Path) -> None:
     file = tmp_path / "availability.txt"
-    heard: list[Devices] = []
+    received: list[Devices] = []
     async with asyncio.timeout(10), aclosing(DebugEchoHandler(availability_file=file).discover(DETAILS, {})) as lists:
-        heard.append(await anext(lists))
+        received.append(await anext(lists))
         file.write_text("OFFLINE\n")
-        heard.append(await anext(lists))
+        received.append(await anext(lists))
         file.write_text("ONLINE\n")
-        heard.append(await anext(lists))
-    assert heard == [BOTH, (), BOTH]
+        received.append(await anext(lists))
+    assert received == [BOTH, (), BOTH]
 
 
 async def test_offline_from_the_beginning_is_reported_as_an_empty_list(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ async def test_descriptions_are_required() -> None:
         await anext(DebugEchoHandler().discover("", {}))
 
 
-def test_the_environment_says_whether_devices_are_shared_and_where_the_file_is(
+def test_the_environment_configures_sharing_and_the_path_of_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("DEBUG_ECHO_INSTANCES_SHARED", raising=False)

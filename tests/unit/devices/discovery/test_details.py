@@ -1,4 +1,4 @@
-"""Details of a configuration: typed values, or a refusal with the reason and the place."""
+"""Details of a configuration: typed values, or an error with the reason and the position."""
 
 from contextlib import suppress
 from typing import Annotated, Literal
@@ -67,7 +67,7 @@ def test_a_required_value_is_present_and_of_its_type(text: str, words: tuple[str
         ("filter: {items: [x], action: Drop}", ("'Drop'", "$.filter.action")),
     ],
 )
-def test_a_refusal_contains_what_is_wrong_and_where(text: str, words: tuple[str, ...]) -> None:
+def test_an_error_contains_the_reason_and_the_position(text: str, words: tuple[str, ...]) -> None:
     with pytest.raises(InvalidDetails) as caught:
         read_details("someHandler", text, Content)
     assert all(word in str(caught.value) for word in words), caught.value
@@ -76,13 +76,13 @@ def test_a_refusal_contains_what_is_wrong_and_where(text: str, words: tuple[str,
 @pytest.mark.parametrize(
     "text", ["a: {b", "- a list", "just text", "? [1]\n: 2", "a: 1\na: 2", "x" * (MAX_DETAILS + 1)]
 )
-def test_details_that_are_not_a_mapping_are_refused(text: str) -> None:
+def test_details_that_are_not_a_mapping_are_rejected(text: str) -> None:
     with pytest.raises(InvalidDetails, match="handler 'h'"):
         read_details("h", text, Content)
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(InvalidDetails):
         read_details("h", text, Content)
 

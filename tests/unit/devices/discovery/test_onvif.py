@@ -1,4 +1,4 @@
-"""The decisions of the ONVIF handler; the network is in the integration tests."""
+"""The decisions of the ONVIF handler; the integration tests cover the network."""
 
 import pytest
 
@@ -43,7 +43,7 @@ NO_FILTERS = details_of("")
         ("uuids: {items: [other]}", False),
     ],
 )
-def test_scopes_and_uuids_decide_whom_to_visit(details: str, kept: bool) -> None:
+def test_scopes_and_uuids_select_the_cameras_to_query(details: str, kept: bool) -> None:
     assert next_candidates({}, [MATCH], details_of(details)) == ([Camera(URL, "abc")] if kept else [])
 
 
@@ -61,11 +61,11 @@ def test_scopes_and_uuids_decide_whom_to_visit(details: str, kept: bool) -> None
         ("macAddresses: {items: ['00:0a:0b:0c:0d:0e']}", Addresses(), False),
     ],
 )
-def test_addresses_decide_who_is_told(details: str, addresses: Addresses, kept: bool) -> None:
+def test_addresses_select_the_reported_cameras(details: str, addresses: Addresses, kept: bool) -> None:
     assert passes_filters(addresses, details_of(details)) is kept
 
 
-def test_a_camera_that_misses_probes_is_visited_a_few_times_more() -> None:
+def test_a_camera_that_misses_probes_is_queried_a_few_more_times() -> None:
     known = KNOWN
     for missed in range(1, MAX_MISSED_PROBES + 1):
         (camera,) = next_candidates(known, [], NO_FILTERS)
@@ -74,23 +74,23 @@ def test_a_camera_that_misses_probes_is_visited_a_few_times_more() -> None:
     assert next_candidates(known, [], NO_FILTERS) == []
 
 
-def test_a_camera_that_answers_again_is_no_longer_in_doubt_and_keeps_its_addresses() -> None:
+def test_a_camera_that_answers_again_is_confirmed_and_keeps_its_addresses() -> None:
     doubtful = {(URL, "abc"): Camera(URL, "abc", ADDRESSES, missed_probes=2)}
     assert next_candidates(doubtful, [MATCH], NO_FILTERS) == [Camera(URL, "abc", ADDRESSES)]
 
 
-def test_a_known_camera_whose_scopes_no_longer_pass_is_not_visited() -> None:
+def test_a_known_camera_whose_scopes_no_longer_match_is_not_queried() -> None:
     assert next_candidates(KNOWN, [MATCH], details_of("scopes: {items: [other]}")) == []
 
 
-def test_a_flood_of_invented_cameras_does_not_push_out_known_ones() -> None:
+def test_many_false_cameras_do_not_replace_known_ones() -> None:
     flood = [ProbeMatch(str(number), (), (f"http://h/{number}",)) for number in range(2 * MAX_CAMERAS)]
     candidates = next_candidates(KNOWN, [*flood, MATCH], NO_FILTERS)
     assert len(candidates) == MAX_CAMERAS
     assert candidates[0] == Camera(URL, "abc", ADDRESSES)
 
 
-def test_a_device_is_named_by_url_and_uuid_and_tells_what_is_known() -> None:
+def test_a_device_is_named_by_url_and_uuid_and_has_the_known_properties() -> None:
     assert to_device(Camera(URL, "abc")).properties == {"ONVIF_DEVICE_SERVICE_URL": URL, "ONVIF_DEVICE_UUID": "abc"}
     device = to_device(Camera(URL, "abc", ADDRESSES))
     assert device.id == f"{URL}-abc"
@@ -99,6 +99,6 @@ def test_a_device_is_named_by_url_and_uuid_and_tells_what_is_known() -> None:
 
 
 @pytest.mark.parametrize("details", ["discoveryTimeoutSeconds: 0", "uuids: [a]", "ipAddresses: {action: Include}"])
-def test_details_that_cannot_work_are_refused(details: str) -> None:
+def test_invalid_details_are_rejected(details: str) -> None:
     with pytest.raises(InvalidDetails):
         details_of(details)

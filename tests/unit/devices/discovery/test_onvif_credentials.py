@@ -1,4 +1,4 @@
-"""Credentials for cameras: three ways to write them, the later wins."""
+"""Credentials for cameras: three notations, of which the later ones take precedence."""
 
 import json
 from contextlib import suppress
@@ -57,7 +57,7 @@ def test_a_camera_that_is_not_listed_gets_the_default_if_there_is_one() -> None:
     assert read_credentials({}).get(UUID) is None
 
 
-def test_the_later_way_of_writing_overrides_the_earlier() -> None:
+def test_single_properties_override_lists() -> None:
     properties = listed({"username": "first"}) | referenced({"username_ref": "u"})
     assert read_credentials(properties).get(UUID) == Credential("user")
     properties[f"username_{UUID.replace('-', '_')}"] = b"last"
@@ -86,12 +86,12 @@ def test_a_listed_property_that_does_not_exist_is_an_optional_one() -> None:
         (referenced({"username_ref": "none"}), "does not exist"),
     ],
 )
-def test_a_broken_entry_is_refused_by_name(properties: dict[str, bytes | None], words: str) -> None:
+def test_an_invalid_entry_is_rejected_with_its_name(properties: dict[str, bytes | None], words: str) -> None:
     with pytest.raises(InvalidDetails, match=words):
         read_credentials(properties)
 
 
-def test_neither_refusals_nor_logs_contain_the_password() -> None:
+def test_neither_errors_nor_logs_contain_the_password() -> None:
     with pytest.raises(InvalidDetails) as caught:
         read_credentials(listed({"username": 1, "password": "hidden"}))
     assert "hidden" not in str(caught.value)
@@ -107,6 +107,6 @@ values = (
 
 
 @given(st.dictionaries(names, values))
-def test_any_properties_are_read_or_refused(properties: dict[str, bytes | None]) -> None:
+def test_any_properties_are_read_or_rejected(properties: dict[str, bytes | None]) -> None:
     with suppress(InvalidDetails):
         read_credentials(properties).get("x")

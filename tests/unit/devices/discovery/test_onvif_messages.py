@@ -1,4 +1,4 @@
-"""ONVIF messages: what is sent, and what answers mean."""
+"""ONVIF messages: the requests, and the values read from answers."""
 
 from contextlib import suppress
 
@@ -37,7 +37,7 @@ def answer(*matches: str) -> bytes:
     ).encode()
 
 
-def test_a_probe_asks_for_video_transmitters_and_declares_every_prefix() -> None:
+def test_a_probe_requests_video_transmitters_and_declares_every_prefix() -> None:
     sent = probe("0000-1")
     root = parse_xml(sent)
     header = root.find("Header")
@@ -59,13 +59,13 @@ def test_an_operation_is_a_soap_request_with_its_action_in_the_content_type() ->
     )
 
 
-def test_a_username_token_proves_the_password_without_telling_it() -> None:
+def test_a_username_token_proves_the_password_without_containing_it() -> None:
     token = username_token("user", "1234567", "nonce", "2000-01-01T12:34:56:789Z")
     assert ">AGsoQQ+qNJu6Ha7h/QAPoQvYcV0=</w:Password>" in token
     assert ">bm9uY2U=</w:Nonce>" in token
 
 
-def test_a_request_with_credentials_carries_the_token_and_escapes_the_name() -> None:
+def test_a_request_with_credentials_contains_the_token_and_escapes_the_name() -> None:
     sent = operation("GetNetworkInterfaces", username_token("<&>", "secret", "n", "c"))
     token = parse_xml(sent).find("Header/Security/UsernameToken")
     assert token is not None
@@ -103,11 +103,11 @@ def test_every_match_of_an_answer_is_read_with_all_its_scopes_and_addresses() ->
         MATCH.replace("d:XAddrs", "d:Other"),
     ],
 )
-def test_a_match_that_lacks_something_is_left_out_and_the_others_stay(match: str) -> None:
+def test_an_incomplete_match_is_ignored_and_the_others_are_kept(match: str) -> None:
     assert [found.uuid for found in parse_probe_matches(answer(match, MATCH))] == ["abc-1"]
 
 
-def test_an_answer_that_is_none_is_refused() -> None:
+def test_an_invalid_answer_is_rejected() -> None:
     with pytest.raises(MalformedXml, match="ProbeMatches"):
         parse_probe_matches(probe("1"))
 
@@ -129,7 +129,7 @@ def test_the_first_ipv4_and_hardware_address_are_taken() -> None:
     assert parse_addresses(data) == Addresses("10.0.0.9", "00:0A:0b:0c:0d:0e")
 
 
-def test_addresses_that_are_none_count_as_unknown() -> None:
+def test_invalid_addresses_count_as_unknown() -> None:
     data = b"<E><IPv4><Address>$(reboot)</Address></IPv4><HwAddress>a b</HwAddress><HwAddress/></E>"
     assert parse_addresses(data) == Addresses(None, None)
 
@@ -141,7 +141,7 @@ fragments = st.lists(
 
 @given(fragments.map(lambda parts: answer(*parts)) | st.binary(max_size=300))
 @examples(150)
-def test_any_datagram_is_understood_or_refused(data: bytes) -> None:
+def test_any_datagram_is_parsed_or_rejected(data: bytes) -> None:
     for parse in (parse_probe_matches, parse_addresses):
         with suppress(MalformedXml):
             parse(data)

@@ -1,4 +1,4 @@
-"""The decisions of the OPC UA handler; real servers are in the integration tests."""
+"""The decisions of the OPC UA handler; the integration tests use real servers."""
 
 import sys
 from contextlib import aclosing
@@ -23,7 +23,7 @@ def test_details_name_urls_and_a_filter() -> None:
     assert read_opcua_details(details + "applicationNames: {items: [x]}").application_names == FilterList(("x",))
 
 
-def test_without_urls_the_server_of_this_machine_is_asked() -> None:
+def test_without_urls_the_server_of_this_machine_is_used() -> None:
     assert read_opcua_details("opcuaDiscoveryMethod: {standard: {}}").urls == ("opc.tcp://localhost:4840/",)
 
 
@@ -39,7 +39,7 @@ def test_without_urls_the_server_of_this_machine_is_asked() -> None:
         (f"opcuaDiscoveryMethod: {{standard: {{discoveryUrls: {['opc.tcp://h:1/'] * 257} }}}}", "length <= 256"),
     ],
 )
-def test_details_that_cannot_work_are_refused(details: str, words: str) -> None:
+def test_invalid_details_are_rejected(details: str, words: str) -> None:
     with pytest.raises(InvalidDetails, match=words):
         read_opcua_details(details)
 
@@ -61,7 +61,7 @@ def test_only_servers_are_devices(kind: int, kept: bool) -> None:
         (("opc.tcp://",), []),
     ],
 )
-def test_the_first_binary_url_that_makes_sense_is_taken(urls: tuple[str, ...], chosen: list[str]) -> None:
+def test_the_first_valid_binary_url_is_used(urls: tuple[str, ...], chosen: list[str]) -> None:
     assert wanted(Application("x", 0, urls)) == chosen
 
 

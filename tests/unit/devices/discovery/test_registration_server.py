@@ -1,4 +1,4 @@
-"""Registrations of handlers: taken in once, refused with a reason, forgotten when they are gone."""
+"""Registrations of handlers: accepted once, rejected with a reason, removed with their handler."""
 
 import stat
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_registering_with_another_kind_of_sharing_replaces_the_handler(
     "bad",
     [request(name=""), request(name="a\n"), request(name="x" * 254), request(endpoint="x"), request(network=True)],
 )
-def test_a_registration_that_makes_no_sense_changes_nothing(
+def test_an_invalid_registration_changes_nothing(
     bad: pb.RegisterDiscoveryHandlerRequest, server: RegistrationServer, registry: HandlerRegistry
 ) -> None:
     with pytest.raises(ValueError):
@@ -77,7 +77,7 @@ def test_the_number_of_endpoints_is_bounded(server: RegistrationServer, registry
     assert len(registry.get("mine")) == MAX_ENDPOINTS
 
 
-def test_handlers_whose_sockets_are_gone_make_room_for_others(
+def test_handlers_without_a_socket_are_replaced_by_new_ones(
     server: RegistrationServer, registry: HandlerRegistry, tmp_path: Path
 ) -> None:
     (tmp_path / "0.sock").touch()
@@ -88,10 +88,10 @@ def test_handlers_whose_sockets_are_gone_make_room_for_others(
     assert endpoints == [str(tmp_path / "0.sock"), "/run/more.sock"]
 
 
-async def test_a_handler_that_stays_away_is_forgotten(registry: HandlerRegistry, tmp_path: Path) -> None:
+async def test_a_handler_that_does_not_return_is_removed(registry: HandlerRegistry, tmp_path: Path) -> None:
     gone: list[RemoteHandler] = []
     server = RegistrationServer(registry, tmp_path)
-    server.register(request(endpoint=str(tmp_path / "nobody.sock")))
+    server.register(request(endpoint=str(tmp_path / "missing.sock")))
     (registered,) = registry.get("mine")
     assert isinstance(registered, RemoteHandler)
     handler = RemoteHandler("mine", registered.endpoint, False, on_gone=gone.append, forget_seconds=0)
@@ -112,12 +112,12 @@ def test_the_directory_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
     assert RegistrationServer(HandlerRegistry({})).path == Path("/run/handlers/agent-registration.sock")
 
 
-async def test_only_the_owner_may_register_and_the_umask_is_left_alone(
+async def test_only_the_owner_may_register_and_the_umask_is_not_changed(
     registry: HandlerRegistry,
     short_path: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The umask belongs to all threads: files which others write meanwhile would get wrong modes."""
+    """The umask belongs to all threads: files that other threads write meanwhile would get wrong modes."""
     monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask was changed"))
     server = RegistrationServer(registry, short_path)
     await server.start()
@@ -136,7 +136,7 @@ async def test_folders_made_for_the_socket_are_removed_again(
     assert list(short_path.iterdir()) == []
 
 
-async def test_a_folder_that_was_there_or_is_used_by_others_stays(
+async def test_a_folder_that_existed_or_is_used_by_others_is_kept(
     registry: HandlerRegistry,
     short_path: Path,  # noqa: F811
 ) -> None:
@@ -149,7 +149,7 @@ async def test_a_folder_that_was_there_or_is_used_by_others_stays(
         (directory / "camera.sock").unlink()
 
 
-async def test_where_nobody_can_listen_no_folder_is_left(registry: HandlerRegistry, tmp_path: Path) -> None:
+async def test_a_folder_without_a_listening_socket_is_removed(registry: HandlerRegistry, tmp_path: Path) -> None:
     server = RegistrationServer(registry, tmp_path / "lib" / ("x" * 100))
     with pytest.raises(Unavailable, match="longer than 107 bytes"):
         await server.start()

@@ -1,4 +1,4 @@
-"""Which handlers exist, and how one learns that this changed."""
+"""The existing handlers, and the notification when they change."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -50,7 +50,7 @@ def test_registered_handlers_join_the_built_in_one_of_their_name() -> None:
     assert registry.get("x") == [built_in, two]
 
 
-async def test_who_waits_is_woken_by_every_kind_of_change() -> None:
+async def test_waiting_tasks_are_woken_by_every_kind_of_change() -> None:
     registry, handler = HandlerRegistry({}), FakeHandler("x")
     changes: list[Callable[[], None]] = [
         lambda: registry.add(handler),

@@ -1,4 +1,4 @@
-"""What comes from handlers of other processes is checked before it is used."""
+"""Messages of handlers in other processes are checked before they are used."""
 
 import pytest
 from hypothesis import given
@@ -31,12 +31,12 @@ def test_endpoints_are_socket_paths_or_urls() -> None:
         ("h:x", True),
     ],
 )
-def test_other_endpoints_are_refused(text: str, is_network: bool) -> None:
+def test_other_endpoints_are_rejected(text: str, is_network: bool) -> None:
     with pytest.raises(ValueError):
         parse_endpoint(text, is_network)
 
 
-def test_a_property_without_value_is_told_from_an_empty_one() -> None:
+def test_a_property_without_value_differs_from_an_empty_one() -> None:
     request = to_request("text", {"none": None, "empty": b"", "some": b"x"})
     assert request.discovery_details == "text"
     assert not request.discovery_properties["none"].HasField("vec")
@@ -44,7 +44,7 @@ def test_a_property_without_value_is_told_from_an_empty_one() -> None:
     assert request.discovery_properties["some"].vec == b"x"
 
 
-def test_a_device_is_taken_over_with_everything_it_brings() -> None:
+def test_a_device_is_converted_with_all_its_parts() -> None:
     message = pb.Device(
         id="d",
         properties={"A": "b"},
@@ -76,13 +76,13 @@ def test_a_device_is_taken_over_with_everything_it_brings() -> None:
         pb.Device(id="d", device_specs=[pb.DeviceSpec(container_path="/c\0", host_path="/h")]),
     ],
 )
-def test_a_device_that_makes_no_sense_is_refused(message: pb.Device) -> None:
+def test_an_invalid_device_is_rejected(message: pb.Device) -> None:
     with pytest.raises(ValueError):
         from_message(message)
 
 
 @given(st.text(max_size=40), st.booleans())
-def test_any_endpoint_is_understood_or_refused(text: str, is_network: bool) -> None:
+def test_any_endpoint_is_parsed_or_rejected(text: str, is_network: bool) -> None:
     try:
         endpoint = parse_endpoint(text, is_network)
     except ValueError:

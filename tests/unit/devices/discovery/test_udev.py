@@ -1,4 +1,4 @@
-"""The udev handler over a tree in memory: only what an event names is looked at again."""
+"""The udev handler with a tree in memory: only devices that an event names are read again."""
 
 import asyncio
 from collections.abc import Iterable
@@ -23,11 +23,11 @@ def video(number: int, **more: Any) -> UdevDevice:
 
 
 class FakeTree:
-    """Devices a test adds and removes, and the news it spreads about them."""
+    """Devices that a test adds and removes, and their events."""
 
     def __init__(self, *devices: UdevDevice) -> None:
         self.devices = {device.devpath: device for device in devices}
-        self.news: asyncio.Queue[set[str] | None] = asyncio.Queue()
+        self.events: asyncio.Queue[set[str] | None] = asyncio.Queue()
         self.read: list[str] = []
         self.closings = 0
         self.attributes: frozenset[str] = frozenset()
@@ -45,25 +45,25 @@ class FakeTree:
         return [device for path, device in self.devices.items() if is_below(path, devpath)]
 
     async def changed(self) -> set[str] | None:
-        return await self.news.get()
+        return await self.events.get()
 
     def close(self) -> None:
         self.closings += 1
 
     def put(self, device: UdevDevice) -> None:
         self.devices[device.devpath] = device
-        self.news.put_nowait({device.devpath})
+        self.events.put_nowait({device.devpath})
 
     def take(self, devpath: str) -> None:
         self.devices = {path: one for path, one in self.devices.items() if not is_below(path, devpath)}
-        self.news.put_nowait({devpath})
+        self.events.put_nowait({devpath})
 
 
 def nodes(devices: Iterable[Any]) -> list[str]:
     return [device.properties["UDEV_DEVNODE"] for device in devices]
 
 
-async def test_devices_appear_and_vanish_with_events_and_the_tree_is_closed_at_the_end() -> None:
+async def test_devices_are_added_and_removed_by_events_and_the_tree_is_closed_at_the_end() -> None:
     tree = FakeTree(video(0))
     async with aclosing(UdevHandler(tree.open).discover(RULE, {})) as lists:
         assert nodes(await anext(lists)) == ["/dev/video0"]
@@ -76,7 +76,7 @@ async def test_devices_appear_and_vanish_with_events_and_the_tree_is_closed_at_t
     assert tree.read == ["all", video(1).devpath, "/devices/usb1/1-0"]
 
 
-async def test_an_empty_first_list_is_told_and_events_about_others_are_not() -> None:
+async def test_an_empty_first_list_is_reported_and_events_of_other_devices_are_not() -> None:
     tree = FakeTree()
     async with aclosing(UdevHandler(tree.open).discover(RULE, {})) as lists:
         assert await anext(lists) == ()
@@ -85,7 +85,7 @@ async def test_an_empty_first_list_is_told_and_events_about_others_are_not() -> 
         assert nodes(await anext(lists)) == ["/dev/video1"]
 
 
-async def test_a_changed_parent_makes_its_children_match_anew() -> None:
+async def test_a_changed_parent_matches_its_children_again() -> None:
     child = video(0, parent=UdevDevice("/devices/usb1/1-0", "1-0", driver=None))
     tree = FakeTree(child)
     async with aclosing(
@@ -94,21 +94,21 @@ async def test_a_changed_parent_makes_its_children_match_anew() -> None:
         assert await anext(lists) == ()
         bound = UdevDevice("/devices/usb1/1-0", "1-0", driver="uvc")
         tree.devices = {child.devpath: video(0, parent=bound), bound.devpath: bound}
-        tree.news.put_nowait({bound.devpath})
+        tree.events.put_nowait({bound.devpath})
         assert nodes(await anext(lists)) == ["/dev/video0"]
 
 
-async def test_lost_events_make_it_look_at_everything() -> None:
+async def test_lost_events_cause_a_complete_scan() -> None:
     tree = FakeTree(video(0))
     async with aclosing(UdevHandler(tree.open).discover(RULE, {})) as lists:
         await anext(lists)
         tree.devices = {video(5).devpath: video(5)}
-        tree.news.put_nowait(None)
+        tree.events.put_nowait(None)
         assert nodes(await anext(lists)) == ["/dev/video5"]
         assert tree.read == ["all", "all"]
 
 
-async def test_bad_rules_are_refused_before_anything_is_opened() -> None:
+async def test_invalid_rules_are_rejected_before_the_tree_is_opened() -> None:
     opened: list[frozenset[str]] = []
 
     def open_tree(attributes: frozenset[str]) -> FakeTree:
@@ -121,7 +121,7 @@ async def test_bad_rules_are_refused_before_anything_is_opened() -> None:
     assert opened == []
 
 
-async def test_the_tree_is_told_which_attributes_to_read() -> None:
+async def test_the_tree_receives_the_attributes_to_read() -> None:
     tree = FakeTree()
     async with aclosing(UdevHandler(tree.open).discover("udevRules: ['ATTR{size}==\"0\"']", {})) as lists:
         await anext(lists)

@@ -21,7 +21,7 @@ DISK = UdevDevice(
 )
 
 
-def test_a_device_is_named_by_its_path_and_brings_its_node() -> None:
+def test_a_device_is_named_by_its_path_and_has_its_node() -> None:
     (device,) = to_devices([VIDEO], UdevOptions(permissions="rw"))
     assert device.id == VIDEO.devpath
     assert device.properties == {"UDEV_DEVPATH": VIDEO.devpath, "UDEV_DEVNODE": "/dev/video0"}
@@ -35,7 +35,7 @@ def test_a_match_without_node_is_used_through_the_nearest_ancestor_with_one() ->
     assert device.properties["UDEV_DEVNODE"] == "/dev/bus/usb/001/010"
 
 
-def test_a_match_without_any_node_stands_for_itself() -> None:
+def test_a_match_without_any_node_is_its_own_device() -> None:
     (device,) = to_devices([PCI], UdevOptions())
     assert (device.id, device.properties, device.device_specs) == (PCI.devpath, {"UDEV_DEVPATH": PCI.devpath}, ())
 
@@ -44,7 +44,7 @@ def test_without_grouping_each_match_is_a_device() -> None:
     assert [device.id for device in to_devices([VIDEO, PORT], UdevOptions())] == [PORT.devpath, VIDEO.devpath]
 
 
-def test_grouping_joins_what_lies_below_a_match_but_not_a_neighbour_with_a_similar_name() -> None:
+def test_grouping_joins_descendants_of_a_match_but_no_sibling_with_a_similar_name() -> None:
     grouped, neighbour = to_devices([VIDEO, NEIGHBOUR, PORT], UdevOptions(group_recursive=True))
     assert grouped.id == PORT.devpath
     assert grouped.properties == {
@@ -56,13 +56,13 @@ def test_grouping_joins_what_lies_below_a_match_but_not_a_neighbour_with_a_simil
     assert neighbour.properties == {"UDEV_DEVPATH": NEIGHBOUR.devpath, "UDEV_DEVNODE_0": "/dev/bus/usb/001/011"}
 
 
-def test_a_usb_device_tells_bus_and_number_to_a_passthrough_plugin() -> None:
+def test_a_usb_device_has_bus_and_number_for_a_passthrough_plugin() -> None:
     (device,) = to_devices([PORT], UdevOptions(resource_name="akri.sh/udev-usb-mouse", vfio_passthrough=True))
     assert device.properties["USB_RESOURCE_AKRI_SH_UDEV-USB-MOUSE"] == "1:10"
     assert [spec.host_path for spec in device.device_specs] == ["/dev/bus/usb/001/010"]
 
 
-def test_another_device_tells_its_last_pci_address_and_brings_its_vfio_group() -> None:
+def test_another_device_has_its_last_pci_address_and_its_vfio_group() -> None:
     (device,) = to_devices([DISK], UdevOptions(resource_name="akri.sh/disk", vfio_passthrough=True, permissions="r"))
     assert device.properties["PCI_RESOURCE_AKRI_SH_DISK"] == "0000:01:00.0"
     assert device.device_specs == (
@@ -91,11 +91,11 @@ def test_options_come_from_details_and_properties() -> None:
 
 
 @pytest.mark.parametrize("text", ["permissions: rx", "permissions: mr", "groupRecursive: 1"])
-def test_options_that_make_no_sense_are_refused(text: str) -> None:
+def test_invalid_options_are_rejected(text: str) -> None:
     with pytest.raises(InvalidDetails):
         read_options(details_of(text), {})
 
 
-def test_a_property_that_is_no_text_is_refused() -> None:
+def test_a_property_that_is_no_text_is_rejected() -> None:
     with pytest.raises(InvalidDetails, match="'devicePluginResourceName'"):
         read_options(details_of(""), {"devicePluginResourceName": b"\xff"})

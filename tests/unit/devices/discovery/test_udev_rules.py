@@ -1,4 +1,4 @@
-"""udev rules: what the grammar accepts, and which device matches."""
+"""udev rules: the accepted grammar, and the matching devices."""
 
 import pytest
 from hypothesis import example, given
@@ -129,7 +129,7 @@ def test_one_matching_rule_is_enough() -> None:
     assert not matches_any(rules, BUS)
 
 
-def test_only_the_attributes_that_rules_name_are_wanted() -> None:
+def test_only_the_attributes_that_rules_name_are_read() -> None:
     rules = parse_rules(['ATTR{a}=="x", ENV{c}=="x"', 'ATTRS{b/d}!="x"', 'KERNEL=="x"'])
     assert wanted_attributes(rules) == {"a", "b/d"}
 
@@ -165,9 +165,9 @@ def test_only_the_attributes_that_rules_name_are_wanted() -> None:
         ("kernel", ("rule 2", "column 1")),
     ],
 )
-def test_a_refused_rule_is_named_with_place_and_advice(rule: str, words: tuple[str, ...]) -> None:
-    told = refusal(rule)
-    assert all(word in told for word in ("udev rule 2", *words)), told
+def test_a_rejected_rule_is_reported_with_its_position_and_a_hint(rule: str, words: tuple[str, ...]) -> None:
+    message = refusal(rule)
+    assert all(word in message for word in ("udev rule 2", *words)), message
 
 
 filters = st.builds(
@@ -181,7 +181,7 @@ filters = st.builds(
 @given(st.lists(filters, max_size=4).map(", ".join) | st.text(max_size=60))
 @example('KERNEL=="' + "[" * 50 + '"')
 @examples(150)
-def test_any_text_is_a_rule_or_refused(rule: str) -> None:
+def test_any_text_is_a_rule_or_rejected(rule: str) -> None:
     try:
         rules = parse_rules([rule])
     except InvalidDetails:

@@ -1,4 +1,4 @@
-"""Events of devices: collected until asked for, and never silently lost. Real devices are in the system tests."""
+"""Events of devices: collected until they are read, and lost ones are reported. System tests use real devices."""
 
 import asyncio
 import builtins
@@ -23,7 +23,7 @@ class Event:
 
 
 class FakeMonitor:
-    """Events a test sends, behind a real descriptor."""
+    """Events that a test sends through a real descriptor."""
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -56,7 +56,7 @@ def listening(*monitors: FakeMonitor) -> Iterator[UdevEvents]:
         events.close()
 
 
-async def test_a_burst_of_events_of_all_sources_is_taken_together() -> None:
+async def test_a_burst_of_events_of_all_sources_is_combined() -> None:
     kernel, udev = FakeMonitor(), FakeMonitor()
     with listening(kernel, udev) as events:
         kernel.send(Event("/a"), Event("/b"), Event("/a"))
@@ -67,7 +67,7 @@ async def test_a_burst_of_events_of_all_sources_is_taken_together() -> None:
             assert await events.changed() == {"/d"}
 
 
-async def test_a_single_event_is_told_after_a_few_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_single_event_is_reported_after_a_few_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     sleep = asyncio.sleep
 
@@ -84,22 +84,22 @@ async def test_a_single_event_is_told_after_a_few_milliseconds(monkeypatch: pyte
     assert 0 < sum(pauses) <= 0.005
 
 
-async def test_a_bus_that_is_never_quiet_keeps_nobody_waiting() -> None:
+async def test_continuous_events_do_not_delay_the_report() -> None:
     monitor = FakeMonitor()
 
-    async def talk() -> None:
+    async def send_events() -> None:
         while True:
             monitor.send(Event("/a"))
             await asyncio.sleep(0)
 
     with listening(monitor) as events:
-        talking = asyncio.create_task(talk())
+        sending = asyncio.create_task(send_events())
         async with asyncio.timeout(10):
             assert await events.changed() == {"/a"}
-        talking.cancel()
+        sending.cancel()
 
 
-async def test_a_move_concerns_the_old_place_too() -> None:
+async def test_a_move_reports_the_old_path_too() -> None:
     monitor = FakeMonitor()
     with listening(monitor) as events:
         monitor.send(Event("/new", "move", {"DEVPATH_OLD": "/old"}))
@@ -111,7 +111,7 @@ TOO_MANY = [Event(f"/{number}") for number in range(MAX_CHANGED + 1)]
 
 
 @pytest.mark.parametrize("lost", [[OSError(errno.ENOBUFS, "No buffer space")], TOO_MANY], ids=["lost", "many"])
-async def test_lost_or_too_many_events_ask_for_a_look_at_everything_once(lost: list[Event | OSError]) -> None:
+async def test_lost_or_too_many_events_request_one_complete_scan(lost: list[Event | OSError]) -> None:
     monitor = FakeMonitor()
     with listening(monitor) as events:
         monitor.send(*lost)
@@ -129,7 +129,7 @@ async def test_after_closing_nothing_is_read_any_more() -> None:
     assert asyncio.get_running_loop().remove_reader(monitor.fileno()) is False
 
 
-async def test_without_pyudev_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_pyudev_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     genuine = builtins.__import__
 
     def refuse(name: str, *rest: Any, **more: Any) -> Any:
@@ -142,7 +142,7 @@ async def test_without_pyudev_it_says_what_to_install(monkeypatch: pytest.Monkey
         PyudevTree(frozenset())
 
 
-async def test_sockets_that_cannot_be_opened_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sockets_that_cannot_be_opened_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     pyudev = pytest.importorskip("pyudev", reason="needs the Python package pyudev and libudev")
 
     def refuse(context: Any, source: str) -> None:

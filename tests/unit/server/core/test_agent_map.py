@@ -31,7 +31,7 @@ def test_load_tags_and_resources_are_kept_in_the_order_of_the_form() -> None:
     assert agents.form["A"]["status"] == {"cpuUsage": 0, "freeMemory": 0}
 
 
-def test_empty_tags_and_resources_are_not_there() -> None:
+def test_empty_tags_and_resources_are_omitted() -> None:
     agents = a_map()
     agents.set_tags("A", {})
     agents.set_resources("A", [])
@@ -45,7 +45,7 @@ def test_unknown_agents_have_no_attributes() -> None:
     assert "C" not in agents
 
 
-def test_a_lost_agent_is_forgotten() -> None:
+def test_a_lost_agent_is_removed() -> None:
     agents = a_map()
     agents.remove("A")
     agents.remove("never seen")

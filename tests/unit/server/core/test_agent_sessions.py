@@ -14,14 +14,14 @@ def test_workloads_are_unsent_until_their_agent_is_greeted() -> None:
 
 
 def test_a_workload_that_was_not_sent_stays_so_when_its_agent_disconnects() -> None:
-    """So that it can be deleted without the agent."""
+    """Such a workload can be deleted without the agent."""
     sessions = AgentSessions()
     sessions.connect("a", [WEB])
     sessions.disconnect("a")
     assert (sessions.ungreeted(), sessions.is_unsent(WEB)) == ([], True)
 
 
-def test_an_instance_that_is_deleted_and_added_again_is_what_it_is_now() -> None:
+def test_an_instance_that_is_deleted_and_added_again_counts_as_added() -> None:
     sessions = AgentSessions()
     sessions.commit([], [WEB, DB])
     sessions.commit([WEB, DB], [DB])

@@ -12,7 +12,7 @@ from ankaios.common.workload import InstanceName
 from ankaios.server.core.field_changes import field_changes
 from ankaios.server.core.replies import HooksFinished, RunHooks
 from tests.support.examples import examples
-from tests.unit.server.story import Form, Story, responses
+from tests.unit.server.scenario import Form, Scenario, responses
 
 NAMES = ["a", "b", "c", "d"]
 AGENTS = ["n1", "n2", "gone", ""]
@@ -63,19 +63,19 @@ reported = st.dictionaries(
 hook_behaviours = st.sampled_from(["none", "keep", "tag", "drop"])
 
 
-def finish_hooks(story: Story, effects: list[Any], behaviour: str) -> list[base.Response]:
+def finish_hooks(scenario: Scenario, effects: list[Any], behaviour: str) -> list[base.Response]:
     for effect in effects:
         if isinstance(effect, RunHooks):
             for added in effect.update.addedWorkloads if behaviour == "tag" else ():
                 added.workload.tags.tags["hook"] = "1"
             if behaviour == "drop":
                 del effect.update.addedWorkloads[:1]
-            effects = story.server.handle(HooksFinished(None if behaviour == "keep" else effect.update))
+            effects = scenario.server.handle(HooksFinished(None if behaviour == "keep" else effect.update))
     return responses(effects)
 
 
-def effective(story: Story) -> Form:
-    state = story.get("effectiveState.workloads").get("effectiveState", {})
+def effective(scenario: Scenario) -> Form:
+    state = scenario.get("effectiveState.workloads").get("effectiveState", {})
     workloads: Form = state.get("workloads", {})
     return workloads
 
@@ -85,36 +85,36 @@ def effective(story: Story) -> Form:
 def test_apply_does_exactly_what_the_plan_announced(
     before: Form, after: Form, chosen: list[str], states_seen: dict[str, Any], behaviour: str
 ) -> None:
-    story = Story(has_hooks=behaviour != "none")
+    scenario = Scenario(has_hooks=behaviour != "none")
     for agent in ("n1", "n2"):
-        story.hello(agent)
-    finish_hooks(story, story.update({"desiredState": before}), behaviour)
-    for name, form in effective(story).items():
+        scenario.hello(agent)
+    finish_hooks(scenario, scenario.update({"desiredState": before}), behaviour)
+    for name, form in effective(scenario).items():
         instance = InstanceName.of(name, form["agent"], form["runtimeConfig"])
         if name in states_seen and form["agent"] in ("n1", "n2"):
-            story.report(form["agent"], {instance: states_seen[name]})
+            scenario.report(form["agent"], {instance: states_seen[name]})
     update = base.UpdateStateRequest(
         newState=COMPLETE_STATE.from_form({"desiredState": after, "agents": {"n1": {"tags": {"t": "1"}}}}),
         updateMask=chosen,
     )
-    tree, old = story.get(), effective(story)
+    tree, old = scenario.get(), effective(scenario)
 
-    asked = story.ask("p", planRequest=base.PlanRequest(update=update))
-    (planned,) = finish_hooks(story, asked, behaviour)
+    effects = scenario.ask("p", planRequest=base.PlanRequest(update=update))
+    (planned,) = finish_hooks(scenario, effects, behaviour)
     plan = planned.planResponse
-    assert story.get() == tree, "a plan changes nothing"
+    assert scenario.get() == tree, "a plan changes nothing"
 
-    applied = finish_hooks(story, story.ask("u", updateStateRequest=update), behaviour)[-1]
+    applied = finish_hooks(scenario, scenario.ask("u", updateStateRequest=update), behaviour)[-1]
     if not plan.accepted:
         assert applied.error.message == plan.rejection
-        assert story.get() == tree
+        assert scenario.get() == tree
         return
     success = applied.UpdateStateSuccess
     assert sorted(success.addedWorkloads) == sorted(_text(it.after) for it in plan.workloads if it.HasField("after"))
     assert sorted(success.deletedWorkloads) == sorted(
         _text(it.before) for it in plan.workloads if it.HasField("before")
     )
-    new = effective(story)
+    new = effective(scenario)
     announced = {it.name: it for it in plan.workloads}
     for name in old.keys() | new.keys():
         if name not in announced:
@@ -123,7 +123,7 @@ def test_apply_does_exactly_what_the_plan_announced(
             assert list(announced[name].fields) == field_changes(old.get(name), new[name])
         else:
             assert name not in new
-    configs_before, configs_after = (_configs(state) for state in (tree, story.get()))
+    configs_before, configs_after = (_configs(state) for state in (tree, scenario.get()))
     for key in configs_before.keys() | configs_after.keys():
         was_announced = any(it.kind == "config" and it.name == key for it in plan.entries)
         assert was_announced == (configs_before.get(key) != configs_after.get(key))

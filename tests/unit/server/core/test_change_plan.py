@@ -12,7 +12,7 @@ from ankaios.common.proto_conversion import instance_name_to_pb
 from ankaios.common.workload import InstanceName
 from ankaios.server.core.replies import HooksFinished, NextChange, RunHooks
 from ankaios.server.core.update_rejected import HookVeto
-from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, responses, success_of, the_response
+from tests.unit.server.scenario import CONFIG, Form, Scenario, a_form, a_state, responses, success_of, the_response
 
 WEB_MASK = "desiredState.workloads.web"
 
@@ -22,18 +22,18 @@ def plan_request(state: Form, *masks: str) -> base.PlanRequest:
     return base.PlanRequest(update=update)
 
 
-def plan(story: Story, state: Form, *masks: str) -> base.PlanResponse:
-    response = the_response(story.ask("p", planRequest=plan_request(state, *masks)))
+def plan(scenario: Scenario, state: Form, *masks: str) -> base.PlanResponse:
+    response = the_response(scenario.ask("p", planRequest=plan_request(state, *masks)))
     assert response.WhichOneof("ResponseContent") == "planResponse", response
     return response.planResponse
 
 
-def a_story(workloads: dict[str, Form], **more: Any) -> Story:
-    story = Story()
+def a_scenario(workloads: dict[str, Form], **more: Any) -> Scenario:
+    scenario = Scenario()
     hello = grpc.AgentHello(agentName="n1", protocolVersion="1.0.0", runtimes=["podman", "native"])
-    story.from_agent("n1", agentHello=hello)
-    story.update(a_state(workloads, **more))
-    return story
+    scenario.from_agent("n1", agentHello=hello)
+    scenario.update(a_state(workloads, **more))
+    return scenario
 
 
 def actions(response: base.PlanResponse) -> dict[str, str]:
@@ -41,7 +41,7 @@ def actions(response: base.PlanResponse) -> dict[str, str]:
 
 
 def test_a_plan_names_what_is_created_changed_restarted_moved_and_deleted() -> None:
-    story = a_story({name: a_form() for name in ("changed", "restarted", "moved", "deleted", "same")})
+    scenario = a_scenario({name: a_form() for name in ("changed", "restarted", "moved", "deleted", "same")})
     after = {
         "same": a_form(),
         "new": a_form(),
@@ -49,7 +49,7 @@ def test_a_plan_names_what_is_created_changed_restarted_moved_and_deleted() -> N
         "restarted": a_form(tags={"a": "b"}),
         "moved": a_form("n2"),
     }
-    assert actions(plan(story, a_state(after))) == {
+    assert actions(plan(scenario, a_state(after))) == {
         "new": "PLANNED_CREATE",
         "changed": "PLANNED_UPDATE",
         "restarted": "PLANNED_RESTART",
@@ -59,16 +59,16 @@ def test_a_plan_names_what_is_created_changed_restarted_moved_and_deleted() -> N
 
 
 def test_a_plan_changes_nothing() -> None:
-    story = a_story({"web": a_form()})
-    before = story.get()
-    plan(story, a_state({"db": a_form()}))
-    assert story.get() == before
+    scenario = a_scenario({"web": a_form()})
+    before = scenario.get()
+    plan(scenario, a_state({"db": a_form()}))
+    assert scenario.get() == before
 
 
 def test_fields_are_shown_with_rendered_templates() -> None:
-    story = a_story({"web": a_form(config="port: {{p}}", configs={"p": "port"})}, configs={"port": "80"})
+    scenario = a_scenario({"web": a_form(config="port: {{p}}", configs={"p": "port"})}, configs={"port": "80"})
     changed = a_state({"web": a_form(config="port: {{p}}", configs={"p": "port"})}, configs={"port": "8080"})
-    response = plan(story, changed, "desiredState.configs.port")
+    response = plan(scenario, changed, "desiredState.configs.port")
     (workload,) = response.workloads
     assert [(it.path, it.before, it.after) for it in workload.fields] == [("runtimeConfig", "port: 80", "port: 8080")]
     (entry,) = response.entries
@@ -76,30 +76,30 @@ def test_fields_are_shown_with_rendered_templates() -> None:
 
 
 def test_a_workload_comes_one_step_after_the_dependency_that_it_waits_for() -> None:
-    story = a_story({})
+    scenario = a_scenario({})
     chain = {
         "a": a_form(dependencies={"b": "ADD_COND_RUNNING"}),
         "b": a_form(dependencies={"c": "ADD_COND_SUCCEEDED"}),
         "c": a_form(),
     }
-    response = plan(story, a_state(chain))
+    response = plan(scenario, a_state(chain))
     assert [(it.name, it.step) for it in response.workloads] == [("c", 1), ("b", 2), ("a", 3)]
     assert response.workloads[1].waitsFor == ["dependency 'c' to succeed, which does not exist"]
 
 
 def test_a_dependency_that_runs_already_is_not_waited_for() -> None:
-    story = a_story({"db": a_form()})
-    story.report("n1", {InstanceName.of("db", "n1", CONFIG): RUNNING_OK})
+    scenario = a_scenario({"db": a_form()})
+    scenario.report("n1", {InstanceName.of("db", "n1", CONFIG): RUNNING_OK})
     workloads = {"db": a_form(), "web": a_form(dependencies={"db": "ADD_COND_RUNNING"})}
-    (workload,) = plan(story, a_state(workloads)).workloads
+    (workload,) = plan(scenario, a_state(workloads)).workloads
     assert (workload.name, list(workload.waitsFor), workload.step) == ("web", [], 1)
 
 
 def test_a_workload_is_stopped_after_its_dependents() -> None:
-    story = a_story({"db": a_form(), "web": a_form(dependencies={"db": "ADD_COND_RUNNING"})})
+    scenario = a_scenario({"db": a_form(), "web": a_form(dependencies={"db": "ADD_COND_RUNNING"})})
     names = {InstanceName.of(name, "n1", CONFIG): RUNNING_OK for name in ("db", "web")}
-    story.report("n1", names)
-    response = plan(story, a_state({}))
+    scenario.report("n1", names)
+    response = plan(scenario, a_state({}))
     assert [(it.name, it.step) for it in response.workloads] == [("web", 1), ("db", 2)]
     assert response.workloads[1].waitsFor == ["dependent 'web' to stop, which is Running(Ok)"]
 
@@ -122,8 +122,8 @@ def test_a_workload_is_stopped_after_its_dependents() -> None:
         ),
     ],
 )
-def test_a_plan_says_what_a_workload_would_wait_for(form: Form, reason: str) -> None:
-    (workload,) = plan(a_story({}), a_state({"web": form})).workloads
+def test_a_plan_names_what_a_workload_would_wait_for(form: Form, reason: str) -> None:
+    (workload,) = plan(a_scenario({}), a_state({"web": form})).workloads
     assert list(workload.waitsFor) == [reason]
 
 
@@ -141,102 +141,102 @@ def test_a_plan_says_what_a_workload_would_wait_for(form: Form, reason: str) -> 
 def test_a_rejection_is_the_one_of_the_update_and_names_the_rule(
     state: Form, masks: tuple[str, ...], rule: str
 ) -> None:
-    story = a_story({})
-    response = plan(story, state, *masks)
-    rejection = the_response(story.update(state, *masks)).error.message
+    scenario = a_scenario({})
+    response = plan(scenario, state, *masks)
+    rejection = the_response(scenario.update(state, *masks)).error.message
     assert (response.accepted, response.rejection, response.rejectedBy) == (False, rejection, rule)
 
 
 def test_an_unreadable_state_is_rejected_by_syntax() -> None:
     request = base.PlanRequest(update=base.UpdateStateRequest())
-    response = the_response(a_story({}).ask("p", planRequest=request)).planResponse
+    response = the_response(a_scenario({}).ask("p", planRequest=request)).planResponse
     assert (response.accepted, response.rejectedBy) == (False, "syntax")
 
 
 def test_hooks_see_the_planned_update_and_their_changes_are_part_of_the_plan() -> None:
-    story = Story(has_hooks=True)
-    story.hello("n1")
-    (shown,) = story.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
+    scenario = Scenario(has_hooks=True)
+    scenario.hello("n1")
+    (shown,) = scenario.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
     assert isinstance(shown, RunHooks)
     shown.update.addedWorkloads[0].workload.tags.tags["by"] = "hook"
-    response = the_response(story.server.handle(HooksFinished(shown.update))).planResponse
+    response = the_response(scenario.server.handle(HooksFinished(shown.update))).planResponse
     assert ("tags.by", "hook") in [(it.path, it.after) for it in response.workloads[0].fields]
-    assert story.get("desiredState.workloads")["desiredState"]["workloads"] == {}
+    assert scenario.get("desiredState.workloads")["desiredState"]["workloads"] == {}
 
 
 def test_a_veto_of_a_hook_rejects_the_plan() -> None:
-    story = Story(has_hooks=True)
-    story.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
-    effects = story.server.handle(HooksFinished(HookVeto("guard", "not today")))
+    scenario = Scenario(has_hooks=True)
+    scenario.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
+    effects = scenario.server.handle(HooksFinished(HookVeto("guard", "not today")))
     response = the_response(effects).planResponse
     assert (response.accepted, response.rejectedBy) == (False, "hook")
     assert "not today" in response.rejection
 
 
-def test_an_update_waits_while_hooks_look_at_a_plan() -> None:
-    story = Story(has_hooks=True)
-    story.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
-    assert story.update(a_state({})) == []
-    effects = story.server.handle(HooksFinished(None))
+def test_an_update_waits_while_hooks_check_a_plan() -> None:
+    scenario = Scenario(has_hooks=True)
+    scenario.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
+    assert scenario.update(a_state({})) == []
+    effects = scenario.server.handle(HooksFinished(None))
     assert responses(effects)[0].HasField("planResponse")
     assert NextChange() in effects
-    assert success_of(story.server.handle(NextChange())) == ([], [])
+    assert success_of(scenario.server.handle(NextChange())) == ([], [])
 
 
-def test_a_workload_sees_only_what_it_may_read() -> None:
+def test_a_workload_receives_only_what_it_may_read() -> None:
     rules = [{"type": "StateRule", "operation": "Write", "filterMasks": ["desiredState"]}]
-    story = a_story({"asking": a_form(controlInterfaceAccess={"allowRules": rules})})
+    scenario = a_scenario({"asking": a_form(controlInterfaceAccess={"allowRules": rules})})
     request = plan_request(a_state({"web": a_form(dependencies={"asking": "ADD_COND_RUNNING"})}), WEB_MASK)
-    effects = story.ask_through("n1", "n1@asking@1", planRequest=request)
+    effects = scenario.ask_through("n1", "n1@asking@1", planRequest=request)
     (workload,) = the_response(effects).planResponse.workloads
     assert (workload.name, list(workload.fields), list(workload.waitsFor)) == ("web", [], [])
 
 
 def test_a_plan_within_the_rights_to_read_shows_fields() -> None:
     rules = [{"type": "StateRule", "operation": "ReadWrite", "filterMasks": ["*"]}]
-    story = a_story({"asking": a_form(controlInterfaceAccess={"allowRules": rules})})
+    scenario = a_scenario({"asking": a_form(controlInterfaceAccess={"allowRules": rules})})
     request = plan_request(a_state({"web": a_form(dependencies={"asking": "ADD_COND_RUNNING"})}), WEB_MASK)
-    (workload,) = the_response(story.ask_through("n1", "n1@asking@1", planRequest=request)).planResponse.workloads
+    (workload,) = the_response(scenario.ask_through("n1", "n1@asking@1", planRequest=request)).planResponse.workloads
     assert "runtimeConfig" in [it.path for it in workload.fields]
     assert len(workload.waitsFor) == 1
 
 
 def test_a_plan_that_exceeds_the_rights_of_the_workload_is_rejected() -> None:
     rules = [{"type": "StateRule", "operation": "Write", "filterMasks": ["desiredState"]}]
-    story = a_story({"asking": a_form(controlInterfaceAccess={"allowRules": rules})})
+    scenario = a_scenario({"asking": a_form(controlInterfaceAccess={"allowRules": rules})})
     more = {"allowRules": [{"type": "StateRule", "operation": "ReadWrite", "filterMasks": ["*"]}]}
     request = plan_request(a_state({"web": a_form(controlInterfaceAccess=more)}), WEB_MASK)
-    response = the_response(story.ask_through("n1", "n1@asking@1", planRequest=request)).planResponse
+    response = the_response(scenario.ask_through("n1", "n1@asking@1", planRequest=request)).planResponse
     assert (response.accepted, response.rejectedBy) == (False, "rights")
 
 
 def test_an_agent_cannot_request_plans_for_itself() -> None:
-    effects = a_story({}).ask_through("n1", "n1@x", planRequest=plan_request(a_state({})))
+    effects = a_scenario({}).ask_through("n1", "n1@x", planRequest=plan_request(a_state({})))
     assert "Access denied" in the_response(effects).error.message
 
 
 def test_states_that_are_not_final_are_named() -> None:
-    story = a_story({"db": a_form()})
-    story.report("n1", {InstanceName.of("db", "n1", CONFIG): PENDING_STARTING})
+    scenario = a_scenario({"db": a_form()})
+    scenario.report("n1", {InstanceName.of("db", "n1", CONFIG): PENDING_STARTING})
     web = {"db": a_form(), "web": a_form(dependencies={"db": "ADD_COND_FAILED"})}
-    (workload,) = plan(story, a_state(web)).workloads
+    (workload,) = plan(scenario, a_state(web)).workloads
     assert list(workload.waitsFor) == ["dependency 'db' to fail, which is Pending(Starting)"]
 
 
 def test_a_hook_may_delete_an_instance_that_the_server_does_not_know() -> None:
-    story = Story(has_hooks=True)
-    story.hello("n1")
-    (shown,) = story.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
+    scenario = Scenario(has_hooks=True)
+    scenario.hello("n1")
+    (shown,) = scenario.ask("p", planRequest=plan_request(a_state({"web": a_form()})))
     assert isinstance(shown, RunHooks)
     name = instance_name_to_pb(InstanceName.of("other", "n1", CONFIG))
     shown.update.deletedWorkloads.add(instanceName=name)
-    response = the_response(story.server.handle(HooksFinished(shown.update))).planResponse
+    response = the_response(scenario.server.handle(HooksFinished(shown.update))).planResponse
     assert actions(response) == {"web": "PLANNED_CREATE", "other": "PLANNED_DELETE"}
 
 
 def test_entries_that_a_workload_may_not_read_are_shown_without_values() -> None:
     rules = [{"type": "StateRule", "operation": "Write", "filterMasks": ["desiredState.configs.port"]}]
-    story = a_story({"asking": a_form(controlInterfaceAccess={"allowRules": rules})}, configs={"port": "80"})
+    scenario = a_scenario({"asking": a_form(controlInterfaceAccess={"allowRules": rules})}, configs={"port": "80"})
     request = plan_request(a_state({}, configs={"port": "81"}), "desiredState.configs.port")
-    response = the_response(story.ask_through("n1", "n1@asking@1", planRequest=request)).planResponse
+    response = the_response(scenario.ask_through("n1", "n1@asking@1", planRequest=request)).planResponse
     assert [(it.kind, it.name, list(it.fields)) for it in response.entries] == [("config", "port", [])]

@@ -9,7 +9,7 @@ from ankaios.server.core.change_recorder import ChangeRecorder
 Tree = dict[str, dict[str, dict[str, str]]]
 
 
-def test_a_changed_entry_is_compared_with_what_it_was_at_first() -> None:
+def test_a_changed_entry_is_compared_with_its_first_value() -> None:
     tree: dict[str, Any] = {"map": {"kept": "k", "changed": "1"}}
     recorder = ChangeRecorder(tree)
     recorder.start()
@@ -19,7 +19,7 @@ def test_a_changed_entry_is_compared_with_what_it_was_at_first() -> None:
     assert recorder.finish() == {"map": {"changed": Updated("3")}}
 
 
-def test_an_entry_that_is_what_it_was_is_no_change() -> None:
+def test_an_entry_with_its_first_value_is_no_change() -> None:
     tree: dict[str, Any] = {"map": {"a": "1"}}
     recorder = ChangeRecorder(tree)
     recorder.start()
@@ -30,7 +30,7 @@ def test_an_entry_that_is_what_it_was_is_no_change() -> None:
     assert recorder.finish() == {}
 
 
-def test_a_map_that_comes_or_goes_is_the_change() -> None:
+def test_an_added_or_removed_map_is_the_change() -> None:
     tree: dict[str, Any] = {"old": {"a": "1"}}
     recorder = ChangeRecorder(tree)
     recorder.start()
@@ -58,7 +58,7 @@ steps = st.lists(st.tuples(keys, keys, keys, st.none() | st.text(max_size=1)), m
 
 
 def _put(tree: Tree, agent: str, workload: str, instance: str, value: str | None) -> None:
-    """Maps without entries vanish, like those of workload states."""
+    """Maps without entries are removed, like those of workload states."""
     if value is not None:
         tree.setdefault(agent, {}).setdefault(workload, {})[instance] = value
         return

@@ -5,7 +5,7 @@ import pytest
 from ankaios.common.errors import Rejected
 from ankaios.common.state_manipulation import MISSING
 from ankaios.server.core.config_renderer import RenderedWorkload, render_workload
-from tests.unit.server.story import a_form
+from tests.unit.server.scenario import a_form
 
 CONFIGS: dict[str, Any] = {
     "p": "8080",
@@ -59,7 +59,7 @@ def test_the_indent_of_a_line_can_be_kept(template: str, key: str, result: str) 
     assert rendered(template, {"cfg": key}).form["runtimeConfig"] == result
 
 
-def test_agent_and_files_are_rendered_and_the_references_are_gone() -> None:
+def test_agent_and_files_are_rendered_and_the_references_are_removed() -> None:
     """[utest->swdd~config-renderer-renders-workload-configuration~2]"""
     files = [{"mountPoint": "/{{a}}", "data": "on {{a}}"}, {"mountPoint": "/b", "binaryData": "{{b}}"}]
     workload = rendered(aliases={"a": "agent", "b": "b64"}, agent="{{a}}", files=files, tags={"t": "{{a}}"})
@@ -84,7 +84,7 @@ def test_a_missing_config_is_an_error_even_if_it_is_not_used() -> None:
     assert fault(aliases={"c": "nope"}) == "Workload references config key 'nope' that does not exist"
 
 
-def test_only_aliases_are_seen_not_the_keys() -> None:
+def test_templates_use_aliases_and_not_keys() -> None:
     assert "Failed to access variable in strict mode" in fault("{{p}}")
 
 
@@ -96,16 +96,16 @@ def test_only_aliases_are_seen_not_the_keys() -> None:
         ({"files": [{"mountPoint": "/m", "data": "a\nb: {{tls}}"}]}, "files with mount point /m"),
     ],
 )
-def test_a_missing_variable_is_told_with_its_field_and_place(parts: dict[str, Any], field: str) -> None:
+def test_a_missing_variable_is_reported_with_its_field_and_position(parts: dict[str, Any], field: str) -> None:
     assert fault(**parts) == (
         f"Failed to render field '{field}': 'Error rendering \"Unnamed template\" line 2, col 4: "
         'Failed to access variable in strict mode Some("tls")\''
     )
 
 
-def test_a_broken_template_is_told_with_its_field() -> None:
+def test_an_invalid_template_is_reported_with_its_field() -> None:
     assert fault("{{#if port}}").startswith("Failed to render field 'runtimeConfig': '")
 
 
-def test_a_text_too_long_to_be_kept_is_rendered_all_the_same() -> None:
+def test_a_text_too_long_for_the_cache_is_rendered() -> None:
     assert rendered("x" * 20_000 + "{{port}}").form["runtimeConfig"].endswith("x8080")

@@ -12,7 +12,7 @@ from ankaios.server.core.conventions import (
     check_device_configuration_name,
     check_rendered_workload,
 )
-from tests.unit.server.story import a_form
+from tests.unit.server.scenario import a_form
 
 
 def rule(kind: str, *texts: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_a_rendered_workload_keeps_the_conventions(name: str, parts: dict[str, A
     assert str(caught.value) == reason
 
 
-def test_what_the_server_does_not_know_about_is_not_checked() -> None:
+def test_parts_unknown_to_the_server_are_not_checked() -> None:
     check(agent="", tags={"any key": "any value"}, dependencies={"not there": "ADD_COND_RUNNING"}, runtime="any")
     check(agent="a" * 100)
     check(controlInterfaceAccess={"allowRules": [rule("StateRule", "a.*.b"), rule("LogRule", "*")]})

@@ -19,7 +19,7 @@ def closing(graph: Graph, *starts: str) -> str | None:
         ({"A": ["A"]}, "A"),
         ({"A": ["B"], "B": ["C"], "C": ["B"]}, "B"),
         ({"B": ["C"], "C": ["D"], "D": ["B"]}, "B"),
-        # At one workload the alphabetically first dependency on the way is told.
+        # At one workload the alphabetically first dependency of the path is reported.
         ({"A": ["B"], "B": ["C"], "C": ["B", "A"]}, "A"),
         # The alphabetically last dependency is followed first.
         ({"A": ["B", "C"], "B": ["B2"], "B2": ["B"], "C": ["C2"], "C2": ["C"]}, "C"),
@@ -38,16 +38,16 @@ def test_the_first_cycle_in_the_order_of_names_ends_the_search() -> None:
     assert closing(graph) == "A"
 
 
-def test_dependencies_without_a_cycle_are_fine_even_if_they_meet_again() -> None:
+def test_dependencies_without_a_cycle_are_accepted_even_if_two_paths_join() -> None:
     assert closing({"A": ["B", "C"], "B": ["D"], "C": ["D"], "D": []}) is None
     assert closing({}) is None
 
 
-def test_a_cycle_behind_a_meeting_point_is_found() -> None:
+def test_a_cycle_after_joined_paths_is_found() -> None:
     assert closing({"A": ["B", "C"], "B": ["C"], "C": ["D"], "D": ["B"]}, "A") is not None
 
 
-def test_a_dependency_that_does_not_exist_closes_nothing() -> None:
+def test_a_missing_dependency_closes_no_cycle() -> None:
     """[utest->swdd~cycle-detection-ignores-non-existing-workloads~1]"""
     assert closing({"A": ["missing"], "B": ["A", "missing"]}) is None
 

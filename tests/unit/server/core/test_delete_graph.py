@@ -33,7 +33,7 @@ def test_the_conditions_of_a_workload_end_with_its_dependents() -> None:
     assert graph.conditions("db") == {}
 
 
-def test_a_removed_workload_makes_nobody_wait() -> None:
+def test_a_removed_workload_delays_no_deletion() -> None:
     """[utest->swdd~server-removes-obsolete-delete-graph-entires~1]"""
     graph = a_graph()
     graph.forget("web", {})
@@ -56,7 +56,7 @@ def test_workloads_without_entry_are_ignored() -> None:
     assert graph.conditions("db") == {"web": WAIT, "api": WAIT}
 
 
-def test_names_that_come_and_go_leave_nothing_behind() -> None:
+def test_added_and_removed_names_leave_no_data() -> None:
     graph = DeleteGraph()
     for number in range(10):
         graph.insert(f"job-{number}", {"never-there": "ADD_COND_RUNNING"})

@@ -8,7 +8,7 @@ from ankaios.common.model.state import COMPLETE_STATE, STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.desired_state_draft import DesiredChange, change_by_request
 from ankaios.server.core.update_rejected import UpdateRejected
-from tests.unit.server.story import Form, a_form, a_state
+from tests.unit.server.scenario import Form, a_form, a_state
 
 WEB = {**a_form(tags={"a": "1"}), "restartPolicy": "NEVER"}
 STORED = STATE.read({"apiVersion": "v1", "workloads": {"web": WEB}, "configs": {"lvl": "x", "net": {"host": "h"}}})
@@ -47,7 +47,7 @@ def test_without_masks_the_new_state_replaces_everything() -> None:
     )
 
 
-def test_what_stays_the_same_is_no_change() -> None:
+def test_equal_entries_are_no_change() -> None:
     assert change({"desiredState": STORED}) == DesiredChange("v1")
 
 
@@ -80,7 +80,7 @@ def test_a_replacement_sets_agent_tags_if_they_are_given() -> None:
         change_by_request(STORED, request)
 
 
-def test_a_request_without_state_is_refused() -> None:
+def test_a_request_without_state_is_rejected() -> None:
     for masks in ([], ["desiredState"]):
         with pytest.raises(UpdateRejected, match="Missing field 'new_state'"):
             change_by_request(STORED, base.UpdateStateRequest(updateMask=masks))
@@ -160,7 +160,7 @@ def test_the_whole_desired_state_is_set_or_reset() -> None:
     assert change(NOTHING, "desiredState") == change(a_state(), "desiredState")
 
 
-def test_device_configurations_are_set_and_removed_like_everything_else() -> None:
+def test_device_configurations_are_set_and_removed_like_other_entries() -> None:
     device = {"discoveryHandler": {"name": "udev"}, "capacity": 2}
     new = change(partial(deviceConfigurations={"cam": device}), "desiredState.deviceConfigurations.cam")
     assert new.device_configurations == {"cam": device}
@@ -190,7 +190,7 @@ def test_masks_take_effect_in_their_order() -> None:
         ("desiredState.apiVersion", NOTHING, "missing field `apiVersion`"),
     ],
 )
-def test_a_result_without_a_required_field_is_refused(mask: str, new_state: Form, reason: str) -> None:
+def test_a_result_without_a_required_field_is_rejected(mask: str, new_state: Form, reason: str) -> None:
     assert fault(new_state, mask) == unparsable(reason)
 
 
@@ -213,7 +213,7 @@ def test_a_result_without_a_required_field_is_refused(mask: str, new_state: Form
         ("a" + ".a" * 500, NOTHING),
     ],
 )
-def test_a_mask_that_cannot_be_followed_is_refused(mask: str, new_state: Form) -> None:
+def test_a_mask_of_a_missing_field_is_rejected(mask: str, new_state: Form) -> None:
     assert fault(new_state, mask) == f"Update rejected: 'Could not find field {mask}'"
 
 
@@ -258,7 +258,7 @@ def test_masks_of_agents_replace_their_tags(mask: str, agents: Form, expected: d
     assert change({"agents": agents}, mask).agent_tags == expected
 
 
-def test_what_protobuf_can_say_but_no_state_can_hold_is_refused() -> None:
+def test_messages_that_are_no_valid_state_are_rejected() -> None:
     request = base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(a_state({"web": a_form()})))
     request.newState.desiredState.workloads.workloads["web"].restartPolicy = 9  # type: ignore[assignment]
     with pytest.raises(UpdateRejected) as caught:
@@ -270,7 +270,7 @@ def test_what_protobuf_can_say_but_no_state_can_hold_is_refused() -> None:
         change_by_request(STORED, request)
 
 
-def test_nothing_that_is_stored_is_touched() -> None:
+def test_stored_values_are_not_changed() -> None:
     before = repr(STORED)
     change(partial(workloads={"web": {"tags": {"b": "2"}}}), "desiredState.workloads.web.tags.b")
     change(NOTHING, "desiredState.configs.net.host")

@@ -1,4 +1,4 @@
-"""What a server stores, and how another one continues with it."""
+"""What a server stores, and how another server continues with it."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from ankaios.server.core.replies import Decision, HooksFinished, SecondPassed
 from ankaios.server.core.state_update import changes_from_message
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryChange, EntryKey, Revision, StateChange, Stored
-from tests.unit.server.story import CLI, Form, Story, a_form, a_state, effects_as_lines, events_of, success_of
+from tests.unit.server.scenario import CLI, Form, Scenario, a_form, a_state, effects_as_lines, events_of, success_of
 
 
 def stored_form(**more: Any) -> Form:
     return {**a_form(**more), "restartPolicy": "NEVER"}
 
 
-class StoredStory(Story):
+class StoredScenario(Scenario):
     """A server whose changes are kept, so that another one can continue with them."""
 
     def __init__(self, stored: Stored | None = None, **options: Any) -> None:
@@ -59,47 +59,47 @@ class StoredStory(Story):
 
 
 def test_an_update_is_stored_with_its_revision_and_only_changed_entries() -> None:
-    story = StoredStory()
-    story.change(a_state({"web": a_form(), "db": a_form()}))
-    decision = story.change(a_state({"web": a_form(config="new")}), "desiredState.workloads.web", sender="alice")
+    scenario = StoredScenario()
+    scenario.change(a_state({"web": a_form(), "db": a_form()}))
+    decision = scenario.change(a_state({"web": a_form(config="new")}), "desiredState.workloads.web", sender="alice")
     entry = EntryChange("workload", "web", stored_form(), stored_form(config="new"))
     revision = Revision(2, 5.0, "alice", ("desiredState.workloads.web",), (entry,))
     assert decision.change == StateChange((entry,), revision)
 
 
 def test_an_update_that_changes_nothing_and_a_rejected_one_store_nothing() -> None:
-    story = StoredStory()
-    story.change(a_state({"web": a_form()}))
-    assert story.change(a_state({"web": a_form()})).change is None
-    assert story.change(a_state({"web": a_form(config="{{x", configs={"a": "missing"})})).change is None
-    assert story.server.decide(SecondPassed(), 1.0).change is None
+    scenario = StoredScenario()
+    scenario.change(a_state({"web": a_form()}))
+    assert scenario.change(a_state({"web": a_form()})).change is None
+    assert scenario.change(a_state({"web": a_form(config="{{x", configs={"a": "missing"})})).change is None
+    assert scenario.server.decide(SecondPassed(), 1.0).change is None
 
 
 def test_the_requester_of_a_workload_is_its_name() -> None:
-    story = StoredStory()
+    scenario = StoredScenario()
     rule = {"type": "StateRule", "operation": "ReadWrite", "filterMasks": ["*"]}
-    story.change(a_state({"web": a_form(controlInterfaceAccess={"allowRules": [rule]})}))
-    story.hello("n1")
+    scenario.change(a_state({"web": a_form(controlInterfaceAccess={"allowRules": [rule]})}))
+    scenario.hello("n1")
     update = base.UpdateStateRequest(
         newState=COMPLETE_STATE.from_form(a_state({"db": a_form()})), updateMask=["desiredState.workloads.db"]
     )
-    story.ask_through("n1", "n1@web@1", updateStateRequest=update)
-    change = story.server._change
+    scenario.ask_through("n1", "n1@web@1", updateStateRequest=update)
+    change = scenario.server._change
     assert change is not None
     assert change.revision is not None
     assert change.revision.requester == "workload 'web' on agent 'n1'"
 
 
 def test_only_clients_that_support_revisions_receive_them() -> None:
-    story = StoredStory()
+    scenario = StoredScenario()
     for sender, expected in (("alice", True), ("", False)):  # programs of Eclipse Ankaios send no user
-        decision = story.change(a_state({"web": a_form(config=sender)}), sender=sender)
+        decision = scenario.change(a_state({"web": a_form(config=sender)}), sender=sender)
         (success,) = [it.response for it in decision.effects if hasattr(it, "response")]
         assert success.UpdateStateSuccess.HasField("revision") == expected
 
 
 def test_another_server_continues_with_the_stored_state() -> None:
-    first = StoredStory()
+    first = StoredScenario()
     first.change(
         a_state(
             {"web": a_form(config="{{a}}", configs={"a": "key"}), "db": a_form(agent="n2")},
@@ -108,7 +108,7 @@ def test_another_server_continues_with_the_stored_state() -> None:
         )
     )
     first.change(a_state(), "desiredState.workloads.db")
-    second = StoredStory(first.stored())
+    second = StoredScenario(first.stored())
     assert second.faults == []
     assert second.last is None
     assert second.get("desiredState") == first.get("desiredState")
@@ -129,17 +129,17 @@ def test_entries_that_cannot_be_used_are_reported_and_the_others_are_used() -> N
         EntryKey("hooked", "odd"): {"form": {}},
         EntryKey("rollout", "later"): {"any": "thing"},
     }
-    story = StoredStory(Stored(entries, last_revision=4))
-    assert [fault.partition(":")[0] for fault in story.faults] == [
+    scenario = StoredScenario(Stored(entries, last_revision=4))
+    assert [fault.partition(":")[0] for fault in scenario.faults] == [
         "workload 'bad'",
         "workload 'lost'",
         "workload 'odd' as changed by mutating hooks",
     ]
-    assert story.get("effectiveState.workloads")["effectiveState"]["workloads"].keys() == {"web"}
+    assert scenario.get("effectiveState.workloads")["effectiveState"]["workloads"].keys() == {"web"}
 
 
 def test_the_result_of_mutating_hooks_is_stored() -> None:
-    first = StoredStory(has_hooks=True)
+    first = StoredScenario(has_hooks=True)
     shown = first.change(a_state({"web": a_form(), "gone": a_form()})).effects[0].update  # type: ignore[union-attr]
     hooked = grpc.UpdateWorkload()
     hooked.CopyFrom(shown)
@@ -150,7 +150,7 @@ def test_the_result_of_mutating_hooks_is_stored() -> None:
             added.workload.runtimeConfig = "changed"
     first.decide(HooksFinished(hooked))
     assert changes_from_message(hooked).added.keys() == {"web"}
-    second = StoredStory(first.stored(), has_hooks=True)
+    second = StoredScenario(first.stored(), has_hooks=True)
     assert second.get("effectiveState") == first.get("effectiveState")
     assert second.get("effectiveState")["effectiveState"]["workloads"]["web"]["runtimeConfig"] == "changed"
 
@@ -160,11 +160,11 @@ def test_the_result_of_mutating_hooks_is_stored() -> None:
     assert not [key for key in second.entries if key.kind == "hooked"]
 
 
-def test_tags_of_a_request_survive_a_restart_until_the_agent_is_configured_anew() -> None:
-    first = StoredStory()
+def test_requested_tags_are_kept_after_a_restart_until_the_agent_has_a_new_configuration() -> None:
+    first = StoredScenario()
     first.hello("n1", {"zone": "a"})
     first.change({"agents": {"n1": {"tags": {"zone": "b"}}}}, "agents.n1.tags")
-    second = StoredStory(first.stored())
+    second = StoredScenario(first.stored())
     second.hello("n1", {"zone": "a"})
     assert second.get("agents")["agents"]["n1"]["tags"] == {"zone": "b"}
     second.gone("n1")
@@ -176,15 +176,15 @@ def test_tags_of_a_request_survive_a_restart_until_the_agent_is_configured_anew(
 
 
 def test_without_a_store_the_tags_of_the_hello_count() -> None:
-    story = Story()
-    story.hello("n1", {"zone": "a"})
-    story.update({"agents": {"n1": {"tags": {"zone": "b"}}}}, "agents.n1.tags")
-    story.gone("n1")
-    story.hello("n1", {"zone": "a"})
-    assert story.get("agents")["agents"]["n1"]["tags"] == {"zone": "a"}
+    scenario = Scenario()
+    scenario.hello("n1", {"zone": "a"})
+    scenario.update({"agents": {"n1": {"tags": {"zone": "b"}}}}, "agents.n1.tags")
+    scenario.gone("n1")
+    scenario.hello("n1", {"zone": "a"})
+    assert scenario.get("agents")["agents"]["n1"]["tags"] == {"zone": "a"}
 
 
-class PlacedStory(StoredStory):
+class PlacedScenario(StoredScenario):
     def decide_from(self, agent: str, **content: Any) -> Decision:
         return self.decide(FromAgent(agent, grpc.ToServer(**content)))
 
@@ -203,14 +203,14 @@ class PlacedStory(StoredStory):
 
 
 def test_a_placement_is_stored_and_the_workload_stays_there() -> None:
-    first = PlacedStory()
+    first = PlacedScenario()
     first.settle("n2")
     first.change(a_state({"web": a_form(agent="", placement={})}))
     assert first.agent_of("web") == "n2"
     placement = first.entries[EntryKey("placement", "web")]
     assert placement["agent"] == "n2"
 
-    second = PlacedStory(first.stored())
+    second = PlacedScenario(first.stored())
     assert second.agent_of("web") == "n2"
     second.settle("n1")
     assert second.agent_of("web") == "n2"
@@ -221,11 +221,11 @@ def test_a_placement_is_stored_and_the_workload_stays_there() -> None:
 
 
 def test_a_stored_placement_ends_with_its_agent_or_its_workload() -> None:
-    first = PlacedStory()
+    first = PlacedScenario()
     first.settle("n2")
     first.change(a_state({"web": a_form(agent="", placement={})}))
     first.entries[EntryKey("placement", "unknown")] = {"agent": "n9", "id": "x"}
-    second = PlacedStory(first.stored())
+    second = PlacedScenario(first.stored())
     second.settle("n1")
     assert EntryKey("placement", "unknown") not in second.entries
     for _ in range(301):
@@ -253,42 +253,42 @@ def test_records_of_a_start_have_its_time() -> None:
 
 
 def test_a_startup_state_as_an_update_keeps_other_entries() -> None:
-    story = StoredStory()
-    story.change(a_state({"web": a_form(), "db": a_form()}))
+    scenario = StoredScenario()
+    scenario.change(a_state({"web": a_form(), "db": a_form()}))
     update = a_state({"web": a_form(config="new"), "mq": a_form()})["desiredState"]
-    story.keep(story.server.finish_start(story.server.prepare_start(update, as_update=True)))
-    assert {key.name for key in story.entries} == {"web", "db", "mq"}
-    assert story.entries[EntryKey("workload", "web")] == stored_form(config="new")
+    scenario.keep(scenario.server.finish_start(scenario.server.prepare_start(update, as_update=True)))
+    assert {key.name for key in scenario.entries} == {"web", "db", "mq"}
+    assert scenario.entries[EntryKey("workload", "web")] == stored_form(config="new")
 
 
 def test_old_revisions_are_dropped_while_nothing_changes() -> None:
-    story = StoredStory()
-    story.change(a_state({"web": a_form()}))
-    story.change(a_state())
-    assert story.server.decide(SecondPassed(), 1e9).change == StateChange((), None, (1,))
+    scenario = StoredScenario()
+    scenario.change(a_state({"web": a_form()}))
+    scenario.change(a_state())
+    assert scenario.server.decide(SecondPassed(), 1e9).change == StateChange((), None, (1,))
 
 
-def test_an_internal_error_after_a_change_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    story = StoredStory()
+def test_an_internal_error_after_a_change_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = StoredScenario()
     with monkeypatch.context() as patch:
-        patch.setattr(story.server._devices, "desired_changed", lambda *_: 1 / 0)
+        patch.setattr(scenario.server._devices, "desired_changed", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            story.change(a_state({"web": a_form()}))
-    assert not story.server.has_unstored_changes
-    story.server.recover(SecondPassed(), "a bug")
-    assert story.server.has_unstored_changes
+            scenario.change(a_state({"web": a_form()}))
+    assert not scenario.server.has_unstored_changes
+    scenario.server.recover(SecondPassed(), "a bug")
+    assert scenario.server.has_unstored_changes
 
 
 def test_the_greeting_contains_the_term() -> None:
-    story = StoredStory(term=7)
-    (hello,) = [effect.message.serverHello for effect in story.hello("n1") if hasattr(effect, "message")]
+    scenario = StoredScenario(term=7)
+    (hello,) = [effect.message.serverHello for effect in scenario.hello("n1") if hasattr(effect, "message")]
     assert hello.term == 7
 
 
 def test_events_are_not_affected() -> None:
-    story = StoredStory()
-    story.subscribe("desiredState.workloads")
-    effects = story.change(a_state({"web": a_form()})).effects
+    scenario = StoredScenario()
+    scenario.subscribe("desiredState.workloads")
+    effects = scenario.change(a_state({"web": a_form()})).effects
     assert len(events_of(effects)) == 1
     assert success_of(effects)[0]
 
@@ -296,9 +296,11 @@ def test_events_are_not_affected() -> None:
 def test_after_a_loss_agents_keep_what_is_not_listed_and_those_that_cannot_are_not_greeted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    story = StoredStory(keeps_unlisted=True)
+    scenario = StoredScenario(keeps_unlisted=True)
     hello = grpc.AgentHello(agentName="n1", protocolVersion="1.0.0", keepsUnlisted=True)
-    (greeting,) = [it.message.serverHello for it in story.from_agent("n1", agentHello=hello) if hasattr(it, "message")]
+    (greeting,) = [
+        it.message.serverHello for it in scenario.from_agent("n1", agentHello=hello) if hasattr(it, "message")
+    ]
     assert greeting.keepUnlisted
-    assert effects_as_lines(story.hello("n2")) == []
+    assert effects_as_lines(scenario.hello("n2")) == []
     assert "Agent 'n2' gets no commands" in caplog.text

@@ -1,4 +1,4 @@
-"""The tables of what subscribers are told; rows that expect None are changes that a subscriber does not see."""
+"""Tables of the events that subscribers receive; rows that expect None are changes that cause no event."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -22,7 +22,7 @@ from ankaios.common.state_manipulation import (
 from ankaios.server.core.change_recorder import ChangeRecorder
 from ankaios.server.core.event_handler import EventHandler
 from ankaios.server.core.requester import Requester
-from tests.unit.server.story import H, Story, a_form, a_state, altered, events_of, web
+from tests.unit.server.scenario import H, Scenario, a_form, a_state, altered, events_of, web
 
 CLI = Requester("cli-conn-1")
 WEB = Requester("A", "web")
@@ -36,7 +36,7 @@ def a_handler() -> EventHandler:
     return EventHandler(ChangeRecorder({}), nothing)
 
 
-def told(handler: EventHandler) -> list[str]:
+def subscribers_notified(handler: EventHandler) -> list[str]:
     return [respond.response.requestId for respond in handler.events(differences({}, {"a": "b"}))]
 
 
@@ -48,7 +48,7 @@ def test_subscribers_are_added_and_removed_by_their_id() -> None:
     handler.add("cli-conn-1@2", CLI, ["b"])
     assert handler
     assert len(handler) == 2
-    assert told(handler) == ["cli-conn-1@1"]
+    assert subscribers_notified(handler) == ["cli-conn-1@1"]
     handler.remove("cli-conn-1@1")
     handler.remove("never seen")
     handler.remove("cli-conn-1@2")
@@ -64,26 +64,26 @@ def test_subscribers_are_removed_by_connection_agent_and_workload() -> None:
     handler.add("B@web@1", Requester("B", "web"), [])
     handler.remove_of_peer("cli-conn-1")
     handler.remove_of_workload("A", "web")
-    assert told(handler) == ["A@db@1", "B@web@1"]
+    assert subscribers_notified(handler) == ["A@db@1", "B@web@1"]
     handler.remove_of_peer("A")
-    assert told(handler) == ["B@web@1"]
+    assert subscribers_notified(handler) == ["B@web@1"]
 
 
 def test_the_same_id_again_replaces_the_masks() -> None:
     handler = a_handler()
     handler.add("cli-conn-1@1", CLI, ["nowhere"])
     handler.add("cli-conn-1@1", CLI, ["a"])
-    assert told(handler) == ["cli-conn-1@1"]
+    assert subscribers_notified(handler) == ["cli-conn-1@1"]
     assert len(handler) == 1
 
 
-def test_masks_that_lead_nowhere_are_not_taken_for_no_masks() -> None:
+def test_masks_without_a_match_are_not_treated_as_no_masks() -> None:
     handler = a_handler()
     handler.add("cli-conn-1@1", CLI, ["a" + ".a" * 1000])
-    assert told(handler) == []
+    assert subscribers_notified(handler) == []
 
 
-def test_without_differences_nobody_is_told() -> None:
+def test_without_differences_no_event_is_sent() -> None:
     handler = a_handler()
     handler.add("cli-conn-1@1", CLI, [])
     assert handler.events({}) == []
@@ -104,16 +104,16 @@ CHANGES: dict[str, Form] = {
 MASKS_OF_CHANGE = {"A": "desiredState.workloads.web", "B": "desiredState.configs", "C": "desiredState.configs"}
 
 
-def play(change: str, *masks: str) -> tuple[list[str], list[str], list[str]] | None:
-    story = Story()
-    story.hello("n1")
+def events_of_change(change: str, *masks: str) -> tuple[list[str], list[str], list[str]] | None:
+    scenario = Scenario()
+    scenario.hello("n1")
     for earlier in "ABCDE":
         if earlier == change:
-            story.subscribe(*masks)
+            scenario.subscribe(*masks)
         if earlier in CHANGES:
-            effects = story.update(CHANGES[earlier], MASKS_OF_CHANGE[earlier])
+            effects = scenario.update(CHANGES[earlier], MASKS_OF_CHANGE[earlier])
         else:
-            effects = story.report("n1", {web(): RUNNING_OK if earlier == "D" else REMOVED})
+            effects = scenario.report("n1", {web(): RUNNING_OK if earlier == "D" else REMOVED})
         if earlier == change:
             return altered(effects)
     raise AssertionError(change)
@@ -147,53 +147,53 @@ NET_PATH = "desiredState.configs.net"
         (["desiredState.configs.lvl.more"], "C", None),
         (["desiredState.workloads.db"], "A", None),
         (["effectiveState"], "A", (["effectiveState.workloads.web"], [], [])),
-        # The same path reached by two masks is told once.
+        # A path that two masks select is reported once.
         (["desiredState.configs.lvl", "desiredState.configs.*"], "B", (["desiredState.configs.lvl", NET_PATH], [], [])),
     ],
 )
-def test_what_a_subscriber_is_told_of_the_worked_examples(
+def test_a_subscriber_receives_the_events_of_the_worked_examples(
     masks: list[str], change: str, expected: tuple[list[str], list[str], list[str]] | None
 ) -> None:
     """[utest->swdd~event-handler-creates-altered-fields-and-filter-masks~1]
     [utest->swdd~event-handler-expands-subscriber-field-mask-using-altered-field-masks~1]
     """
-    assert play(change, *masks) == expected
+    assert events_of_change(change, *masks) == expected
 
 
-def test_the_event_holds_just_the_altered_parts_and_what_they_cannot_be_understood_without() -> None:
+def test_an_event_contains_only_the_altered_parts_and_their_required_context() -> None:
     """[utest->swdd~event-handler-sends-complete-state-differences-including-altered-fields~1]"""
-    story = Story()
-    story.hello("n1")
-    story.subscribe("desiredState.workloads.*.agent")
-    story.subscribe("workloadStates.*.*.*.subState", request_id="s2")
-    first, second = events_of(story.update(CHANGES["A"], "desiredState.workloads.web"))
+    scenario = Scenario()
+    scenario.hello("n1")
+    scenario.subscribe("desiredState.workloads.*.agent")
+    scenario.subscribe("workloadStates.*.*.*.subState", request_id="s2")
+    first, second = events_of(scenario.update(CHANGES["A"], "desiredState.workloads.web"))
     assert first[3] == {"desiredState": {"apiVersion": "v1", "workloads": {"web": {"agent": "n1"}}}}
     pair = {"state": "Pending", "subState": "Initial"}
     assert second[3] == {"workloadStates": {"n1": {"web": {H: pair}}}}
 
 
-def test_removed_parts_are_told_but_not_there() -> None:
-    story = Story()
-    story.hello("n1")
-    story.update(CHANGES["A"], "desiredState.workloads.web")
-    story.subscribe("desiredState.workloads", "workloadStates")
-    ((added, updated, removed, state),) = events_of(story.update(a_state(), "desiredState.workloads.web"))
+def test_removed_parts_are_listed_and_absent_from_the_state() -> None:
+    scenario = Scenario()
+    scenario.hello("n1")
+    scenario.update(CHANGES["A"], "desiredState.workloads.web")
+    scenario.subscribe("desiredState.workloads", "workloadStates")
+    ((added, updated, removed, state),) = events_of(scenario.update(a_state(), "desiredState.workloads.web"))
     assert (added, updated, removed) == ([], [], ["desiredState.workloads.web"])
     assert state == {"desiredState": {"apiVersion": "v1"}}
 
 
-def test_a_config_list_that_fills_is_seen_by_masks_too() -> None:
-    story = Story()
-    story.update(a_state(configs={"l": []}))
-    story.subscribe("desiredState.configs.l")
-    assert altered(story.update(a_state(configs={"l": ["x"]}))) == (["desiredState.configs.l"], [], [])
-    assert altered(story.update(a_state(configs={"l": []}))) == ([], [], ["desiredState.configs.l"])
+def test_a_config_list_that_gets_its_first_entry_matches_masks() -> None:
+    scenario = Scenario()
+    scenario.update(a_state(configs={"l": []}))
+    scenario.subscribe("desiredState.configs.l")
+    assert altered(scenario.update(a_state(configs={"l": ["x"]}))) == (["desiredState.configs.l"], [], [])
+    assert altered(scenario.update(a_state(configs={"l": []}))) == ([], [], ["desiredState.configs.l"])
 
 
 def test_a_workload_that_is_not_scheduled_has_its_true_path() -> None:
-    story = Story()
-    story.subscribe("workloadStates")
-    ((added, _, _, state),) = events_of(story.update(a_state({"web": a_form(agent="")})))
+    scenario = Scenario()
+    scenario.subscribe("workloadStates")
+    ((added, _, _, state),) = events_of(scenario.update(a_state({"web": a_form(agent="")})))
     assert added == ["workloadStates."]
     assert state["workloadStates"][""]["web"][H]["state"] == "NotScheduled"
 
@@ -243,7 +243,7 @@ mask_lists = st.lists(
 
 
 @given(maps, maps, mask_lists)
-def test_masks_walked_through_the_differences_tell_the_same_as_all_paths_compared(
+def test_masks_matched_along_the_differences_find_the_same_as_a_comparison_of_all_paths(
     old: Form, new: Form, masks: list[Path]
 ) -> None:
     found, expected = altered_paths(masks, differences(old, new)), naive_altered(masks, old, new)

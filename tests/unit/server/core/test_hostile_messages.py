@@ -1,4 +1,4 @@
-"""Whatever protobuf can say: the server answers or ignores it, and goes on."""
+"""The server answers or ignores any message that protobuf can express, and continues."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from ankaios.common.model.state import COMPLETE_STATE
 from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from tests.support.examples import examples
-from tests.unit.server.story import Story, a_form, a_state, responses
+from tests.unit.server.scenario import Scenario, a_form, a_state, responses
 
 WORDS = ["", "n1", "web", "db", "v1", "*", ".", "desiredState", "desiredState.workloads.web", "agents.n1.tags", "{{a}}"]
 WORDS += [
@@ -72,19 +72,19 @@ def _fill(draw: st.DrawFn, message: Message, field: Any, depth: int) -> None:
         setattr(message, field.name, draw(SCALARS[field.type]))
 
 
-def a_story() -> Story:
-    story = Story()
-    story.hello("n1")
-    story.update(a_state({"web": a_form(config="{{a}}", configs={"a": "k"})}, configs={"k": "v"}))
-    story.subscribe()
-    return story
+def a_scenario() -> Scenario:
+    scenario = Scenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"web": a_form(config="{{a}}", configs={"a": "k"})}, configs={"k": "v"}))
+    scenario.subscribe()
+    return scenario
 
 
-def still_works(story: Story) -> None:
-    state = story.get()
+def still_works(scenario: Scenario) -> None:
+    state = scenario.get()
     assert COMPLETE_STATE.from_form(state) is not None
-    story.update(a_state({"fresh": a_form()}), "desiredState.workloads.fresh")
-    assert "fresh" in story.get()["desiredState"]["workloads"]
+    scenario.update(a_state({"fresh": a_form()}), "desiredState.workloads.fresh")
+    assert "fresh" in scenario.get()["desiredState"]["workloads"]
 
 
 SETTINGS = examples(60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -93,22 +93,22 @@ SETTINGS = examples(60, suppress_health_check=[HealthCheck.too_slow, HealthCheck
 @SETTINGS
 @given(st.lists(filled(base.Request), min_size=1, max_size=4))
 def test_any_request_is_answered_or_ignored(requests: list[base.Request]) -> None:
-    story = a_story()
+    scenario = a_scenario()
     for request in requests:
         if request.requestId:
             request.requestId = f"cli-conn-1@{request.requestId}"
-        effects = story.server.handle(FromClient("cli-conn-1", request))
+        effects = scenario.server.handle(FromClient("cli-conn-1", request))
         answers = [answer for answer in responses(effects) if answer.requestId == request.requestId]
         assert answers or not request.requestId
-    story.server.handle(ClientGone("cli-conn-1"))
-    still_works(story)
+    scenario.server.handle(ClientGone("cli-conn-1"))
+    still_works(scenario)
 
 
 @SETTINGS
 @given(st.lists(filled(grpc.ToServer), min_size=1, max_size=4))
-def test_anything_an_agent_says_is_survived(messages: list[grpc.ToServer]) -> None:
-    story = a_story()
+def test_the_server_continues_after_any_message_of_an_agent(messages: list[grpc.ToServer]) -> None:
+    scenario = a_scenario()
     for message in messages:
-        story.server.handle(FromAgent("n1", message))
-    story.server.handle(AgentGone("n1"))
-    still_works(story)
+        scenario.server.handle(FromAgent("n1", message))
+    scenario.server.handle(AgentGone("n1"))
+    still_works(scenario)

@@ -1,7 +1,7 @@
-"""The server computes only what changes. Here it is compared with a model that computes everything anew each time.
+"""The server computes only what changes. Here it is compared with a model that computes everything again each time.
 
-The model knows nothing of drafts, indexes, recorders and selections: it copies the whole state, applies masks to the
-copy, parses, renders and checks all of it, and compares whole states to find out what agents and subscribers are told.
+The model has no drafts, indexes, recorders and selections: it copies the whole state, applies masks to the
+copy, parses, renders and checks all of it, and compares whole states to find out what agents and subscribers receive.
 """
 
 import copy
@@ -21,7 +21,7 @@ from ankaios.server.core.conventions import check_rendered_workload
 from ankaios.server.core.replies import Effect
 from tests.support.examples import examples
 from tests.unit.server.core.test_event_handler import naive_altered
-from tests.unit.server.story import Form, Story, effects_as_lines, events_of, responses, success_of
+from tests.unit.server.scenario import Form, Scenario, effects_as_lines, events_of, responses, success_of
 
 SUBSCRIPTIONS: dict[str, list[str]] = {
     "everything": [],
@@ -80,7 +80,7 @@ def _has_cycle(workloads: dict[str, Form]) -> bool:
 
 
 class Model:
-    """Everything anew, every time."""
+    """Computes everything again for every message."""
 
     def __init__(self) -> None:
         self.desired: Form = {"apiVersion": "v1", "workloads": {}}
@@ -186,7 +186,7 @@ class Model:
             }
 
 
-# --- random stories ---------------------------------------------------------------------------------------------------
+# --- random scenarios ------------------------------------------------------------------------------------------------
 
 names = st.sampled_from("abc")
 config_keys = st.sampled_from("kl")
@@ -259,32 +259,32 @@ steps = st.one_of(
 
 
 def _as_sent(state: Form) -> Form:
-    """What arrives: empty collections are not there."""
+    """The state as the server receives it: without empty collections."""
     return COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(state))
 
 
-def _play(story: Story, model: Model, step: tuple[Any, ...]) -> list[Effect]:
+def _apply_step(scenario: Scenario, model: Model, step: tuple[Any, ...]) -> list[Effect]:
     match step:
         case ("update", new, given_masks):
-            return _play_update(story, model, new, given_masks)
+            return _apply_update(scenario, model, new, given_masks)
         case ("hello", agent, tags):
             model.hello(agent, tags)
-            return story.hello(agent, tags)
+            return scenario.hello(agent, tags)
         case ("gone", agent):
             model.gone(agent)
-            return story.gone(agent)
+            return scenario.gone(agent)
         case ("load", agent, cpu):
             model.load(agent, cpu)
-            return story.load(agent, cpu, 1)
+            return scenario.load(agent, cpu, 1)
         case ("report", number, state) if model.states:
             name = sorted(model.states)[number % len(model.states)]
             model.report(name, state)
-            return story.report(name.agent, {name: state})
+            return scenario.report(name.agent, {name: state})
     return []
 
 
-def _play_update(story: Story, model: Model, new: Form, given_masks: list[str]) -> list[Effect]:
-    effects = story.update(new, *given_masks)
+def _apply_update(scenario: Scenario, model: Model, new: Form, given_masks: list[str]) -> list[Effect]:
+    effects = scenario.update(new, *given_masks)
     sent = _as_sent(new)
     if not given_masks and "agents" in new and "agents" in sent:
         sent["agents"] = new["agents"]
@@ -313,13 +313,13 @@ def _texts(paths: dict[Path, None]) -> list[str]:
 
 def _check_events(effects: list[Effect], old: Form, new: Form) -> None:
     expected = _expected_events(old, new)
-    told = [
+    receivers = [
         response.requestId.partition("@")[2]
         for response in responses(effects)
         if response.completeStateResponse.HasField("alteredFields")
     ]
-    assert set(told) == set(expected)
-    for subscriber, (added, updated, removed, state) in zip(told, events_of(effects), strict=True):
+    assert set(receivers) == set(expected)
+    for subscriber, (added, updated, removed, state) in zip(receivers, events_of(effects), strict=True):
         altered = expected[subscriber]
         assert (added, updated, removed) == (_texts(altered.added), _texts(altered.updated), _texts(altered.removed))
         for path in (*altered.added, *altered.updated):
@@ -328,15 +328,17 @@ def _check_events(effects: list[Effect], old: Form, new: Form) -> None:
 
 @examples(80)
 @given(st.lists(steps, min_size=1, max_size=12))
-def test_any_story_has_the_state_and_events_of_a_computation_from_scratch(story_steps: list[tuple[Any, ...]]) -> None:
-    story, model = Story(), Model()
+def test_any_scenario_has_the_state_and_events_of_a_computation_from_scratch(
+    scenario_steps: list[tuple[Any, ...]],
+) -> None:
+    scenario, model = Scenario(), Model()
     for request_id, mask_texts in SUBSCRIPTIONS.items():
-        story.subscribe(*mask_texts, request_id=request_id, connection="cli-conn-2")
-    for step in story_steps:
+        scenario.subscribe(*mask_texts, request_id=request_id, connection="cli-conn-2")
+    for step in scenario_steps:
         before = model.tree()
-        effects = _play(story, model, step)
+        effects = _apply_step(scenario, model, step)
         after = model.tree()
-        assert story.server.state.tree == after
+        assert scenario.server.state.tree == after
         _check_events(effects, before, after)
-    assert story.get() == COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(model.tree()))
-    assert set(story.server.state.rendered) == set(model.effective)
+    assert scenario.get() == COMPLETE_STATE.to_form(COMPLETE_STATE.from_form(model.tree()))
+    assert set(scenario.server.state.rendered) == set(model.effective)

@@ -49,7 +49,7 @@ def test_an_instance_without_agent_is_ignored() -> None:
     assert reported(a=[web("")]).reported_agent_of("web", "1") is None
 
 
-def test_a_report_is_replaced_and_forgotten() -> None:
+def test_a_report_is_replaced_and_removed() -> None:
     known = reported(a=[web("a"), web("b")])
     known.report("a", [])
     assert (known.agent_of("web", "1"), known.reported_agent_of("web", "1")) == (None, None)
@@ -63,7 +63,7 @@ def test_a_report_is_replaced_and_forgotten() -> None:
 
 @given(st.permutations(AGENTS), st.sampled_from(AGENTS))
 def test_the_agent_is_found_in_whatever_order_agents_reconnect(order: list[str], place: str) -> None:
-    """All of them report it: the one that has it, and the others by the states they received."""
+    """All agents report it: the one that has it, and the others by the states that they received."""
     known = KnownPlacements()
     for agent in order:
         known.report(agent, [web(place)])

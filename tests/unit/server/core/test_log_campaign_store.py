@@ -44,7 +44,7 @@ def test_a_campaign_is_removed_by_its_id() -> None:
     assert store.remove_of_peer("cli-conn-1") == []
 
 
-def test_who_waits_for_logs_of_a_lost_agent_is_told_once_for_each_provider() -> None:
+def test_a_log_collector_is_notified_once_for_each_provider_on_a_lost_agent() -> None:
     store = a_store()
     expected = [("A@collector@1", WEB_B), ("cli-conn-1@1", DB_B), ("cli-conn-1@1", WEB_B)]
     assert store.remove_provider_agent("B") == expected
@@ -59,7 +59,7 @@ def test_a_provider_that_has_stopped_is_not_stopped_again() -> None:
     assert ("cli-conn-1@1", WEB_B) not in store.remove_provider_agent("B")
 
 
-def test_a_campaign_is_over_when_the_last_provider_has_stopped() -> None:
+def test_a_campaign_ends_when_the_last_provider_has_stopped() -> None:
     store = a_store()
     store.provider_stopped("A@collector@1", DB_C)
     store.provider_stopped("A@collector@1", WEB_B)
@@ -74,7 +74,7 @@ def test_the_same_id_again_is_a_new_campaign() -> None:
     assert "cli-conn-1@1" in store
 
 
-def test_nothing_is_left_of_campaigns_that_are_over() -> None:
+def test_ended_campaigns_leave_no_data() -> None:
     store = a_store()
     store.remove_provider_agent("B")
     store.remove_provider_agent("C")

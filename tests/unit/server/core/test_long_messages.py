@@ -9,7 +9,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.common.pb import grpc_api_pb2 as grpc
 from ankaios.server.core.long_messages import LONG_SIZE, only_reads
 from ankaios.server.core.replies import HooksFinished, NextChange, SecondPassed, ServerMessage
-from tests.unit.server.story import Story, a_form, a_state
+from tests.unit.server.scenario import Scenario, a_form, a_state
 
 MANY = LONG_SIZE + 1
 
@@ -47,12 +47,12 @@ def hello(agent: str, *, wants_all: bool = False) -> FromAgent:
     )
 
 
-def large_cluster() -> Story:
+def large_cluster() -> Scenario:
     """Many workloads on agent n1, which all use the config `shared`, and one on agent n2."""
-    story = Story()
+    scenario = Scenario()
     workloads = {name: a_form(configs={"c": "shared"}) for name in names(MANY)}
-    story.update(a_state({**workloads, "other": a_form(agent="n2")}, configs={"shared": "x"}))
-    return story
+    scenario.update(a_state({**workloads, "other": a_form(agent="n2")}, configs={"shared": "x"}))
+    return scenario
 
 
 WORKLOADS = "desiredState.workloads"
@@ -110,7 +110,7 @@ def test_messages_about_few_entries_do_not_take_long(message: ServerMessage) -> 
 
 @pytest.mark.parametrize("message", [*LONG, *SHORT], ids=lambda it: repr(it)[:80])
 def test_in_a_small_cluster_only_large_messages_take_long(message: ServerMessage) -> None:
-    assert Story().server.takes_long(message) == (message in LONG and len(repr(message)) > LONG_SIZE * 10)
+    assert Scenario().server.takes_long(message) == (message in LONG and len(repr(message)) > LONG_SIZE * 10)
 
 
 def test_a_config_that_many_workloads_use_takes_long_to_change() -> None:
@@ -122,18 +122,18 @@ def test_a_config_that_many_workloads_use_takes_long_to_change() -> None:
 def test_one_entry_with_a_long_text_takes_long() -> None:
     message = a_request(updateStateRequest=an_update(f"{WORKLOADS}.w0", workloads=1))
     message.request.updateStateRequest.newState.desiredState.workloads.workloads["w0"].runtimeConfig = "x" * 500_000
-    assert Story().server.takes_long(message)
+    assert Scenario().server.takes_long(message)
 
 
 def test_an_update_that_waited_for_hooks_takes_as_long_as_others() -> None:
-    story = Story(has_hooks=True)
+    scenario = Scenario(has_hooks=True)
     state = a_state({name: a_form() for name in names(MANY)})
     for _ in range(2):
-        story.update(state)
-    assert story.server.takes_long(HooksFinished(None))
-    assert story.server.takes_long(NextChange())
-    story.server.handle(HooksFinished(None))
-    assert not story.server.takes_long(HooksFinished(None))
+        scenario.update(state)
+    assert scenario.server.takes_long(HooksFinished(None))
+    assert scenario.server.takes_long(NextChange())
+    scenario.server.handle(HooksFinished(None))
+    assert not scenario.server.takes_long(HooksFinished(None))
 
 
 def test_only_requests_for_the_state_can_be_answered_from_a_snapshot() -> None:
@@ -147,13 +147,13 @@ def test_only_requests_for_the_state_can_be_answered_from_a_snapshot() -> None:
 
 
 def test_a_snapshot_does_not_change_with_the_state() -> None:
-    story = large_cluster()
-    story.hello("n1", {"zone": "front"})
+    scenario = large_cluster()
+    scenario.hello("n1", {"zone": "front"})
     everything = read().request
-    before = story.server.snapshot()
+    before = scenario.server.snapshot()
     expected = before.response(everything)
-    assert expected.response.completeStateResponse == story.server.handle(read())[0].response.completeStateResponse  # type: ignore[union-attr]
-    story.update(a_state({"new": a_form(agent="n3")}))
-    story.gone("n1")
+    assert expected.response.completeStateResponse == scenario.server.handle(read())[0].response.completeStateResponse  # type: ignore[union-attr]
+    scenario.update(a_state({"new": a_form(agent="n3")}))
+    scenario.gone("n1")
     assert before.response(everything) == expected
-    assert story.server.snapshot().response(everything) != expected
+    assert scenario.server.snapshot().response(everything) != expected

@@ -32,7 +32,7 @@ def test_requests_end_with_their_workload_or_peer() -> None:
     assert not requests
 
 
-def test_each_requester_has_a_limit_of_its_own() -> None:
+def test_each_requester_has_its_own_limit() -> None:
     requests = some_requests()
     for number in range(MAX_OPEN_REQUESTS):
         requests.put(f"agent_A@web@{number}", WEB, number)
@@ -41,7 +41,7 @@ def test_each_requester_has_a_limit_of_its_own() -> None:
     assert requests.has_room(Requester("x"))
 
 
-def test_the_same_id_replaces_the_request_in_its_place() -> None:
+def test_the_same_id_replaces_the_request_at_the_same_position() -> None:
     requests = some_requests()
     requests.put("agent_A@web@1", WEB, 5)
     assert next(requests.items()) == ("agent_A@web@1", 5)
@@ -55,7 +55,7 @@ def test_requests_can_be_removed_while_all_are_examined() -> None:
     assert not requests
 
 
-def test_nothing_is_left_of_requests_that_are_over() -> None:
+def test_ended_requests_leave_no_data() -> None:
     requests = some_requests()
     for request_id in ("agent_A@web@1", "agent_A@web@2", "agent_A@db@1", "cli-conn-1@1", "never seen"):
         requests.remove(request_id)

@@ -29,14 +29,14 @@ from ankaios.server.core.replies import Effect, HooksFinished, NextChange, RunHo
 from ankaios.server.core.rollouts import MOST_ENDED, MOST_RUNNING, Rollout, RolloutFacts, Rollouts, advance
 from ankaios.server.core.stored_state import restored_state
 from ankaios.storage.state_store import EntryKey
-from tests.unit.server.story import CONFIG, Form, Story, a_form, a_state, error_of, responses, the_response
+from tests.unit.server.scenario import CONFIG, Form, Scenario, a_form, a_state, error_of, responses, the_response
 
 NEW = "image: alpine:4"
 WEB, WEB2 = InstanceName.of("web", "n1", CONFIG), InstanceName.of("web", "n1", NEW)
 
 
-class RolloutStory(Story):
-    """The clock stands still until `passes`."""
+class RolloutScenario(Scenario):
+    """The clock does not advance until `passes` is called."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -61,7 +61,7 @@ class RolloutStory(Story):
         return self.decide(message)
 
     def decide(self, message: ServerMessage) -> list[Effect]:
-        """Handle the message and what follows from it, and keep the entries that a store would keep."""
+        """Handle the message and its consequences, and keep the entries that a store would keep."""
         decision = self.server.decide(message, self.now)
         if decision.change is not None:
             self.entries |= {entry.key: entry.after for entry in decision.change.entries}
@@ -83,36 +83,36 @@ class RolloutStory(Story):
         return workloads[name]["runtimeConfig"] if name in workloads else None
 
 
-def updating(**more: Any) -> RolloutStory:
+def updating(**more: Any) -> RolloutScenario:
     """`web` runs and is updated atomically."""
-    story = RolloutStory()
-    story.hello("n1")
-    story.update(a_state({"web": a_form(**more)}))
-    story.report("n1", {WEB: RUNNING_OK})
-    assert story.apply({"web": a_form(config=NEW, **more)}).UpdateStateSuccess.rollout == "rollout-1"
-    return story
+    scenario = RolloutScenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"web": a_form(**more)}))
+    scenario.report("n1", {WEB: RUNNING_OK})
+    assert scenario.apply({"web": a_form(config=NEW, **more)}).UpdateStateSuccess.rollout == "rollout-1"
+    return scenario
 
 
-def replaced(story: RolloutStory, state: ExecutionState) -> None:
-    story.report("n1", {WEB: REMOVED, WEB2: state})
+def replaced(scenario: RolloutScenario, state: ExecutionState) -> None:
+    scenario.report("n1", {WEB: REMOVED, WEB2: state})
 
 
 def test_a_change_is_completed_when_all_workloads_stay_ready_for_the_settle_time() -> None:
-    story = updating()
-    replaced(story, RUNNING_OK)
-    assert story.status() == ("settling", "")
-    story.passes(4)
-    assert story.status() == ("settling", "")
-    story.passes(1)
-    assert story.status() == ("completed", "")
-    assert story.config_of("web") == NEW
+    scenario = updating()
+    replaced(scenario, RUNNING_OK)
+    assert scenario.status() == ("settling", "")
+    scenario.passes(4)
+    assert scenario.status() == ("settling", "")
+    scenario.passes(1)
+    assert scenario.status() == ("completed", "")
+    assert scenario.config_of("web") == NEW
 
 
 def test_a_job_that_succeeds_is_ready() -> None:
-    story = updating()
-    replaced(story, SUCCEEDED_OK)
-    story.passes(5)
-    assert story.status()[0] == "completed"
+    scenario = updating()
+    replaced(scenario, SUCCEEDED_OK)
+    scenario.passes(5)
+    assert scenario.status()[0] == "completed"
 
 
 @pytest.mark.parametrize(
@@ -122,185 +122,185 @@ def test_a_job_that_succeeds_is_ready() -> None:
         (PENDING_STARTING_FAILED.because("bad"), "workload 'web' on agent 'n1' is Pending(StartingFailed): bad"),
     ],
 )
-def test_a_final_failure_restores_the_previous_state_at_once(state: ExecutionState, reason: str) -> None:
-    story = updating()
-    replaced(story, state)
-    assert story.status() == ("restoring", reason)
-    assert story.config_of("web") == CONFIG
-    story.report("n1", {WEB2: REMOVED, WEB: RUNNING_OK})
-    assert story.status() == ("restored", reason)
+def test_a_final_failure_restores_the_previous_state_immediately(state: ExecutionState, reason: str) -> None:
+    scenario = updating()
+    replaced(scenario, state)
+    assert scenario.status() == ("restoring", reason)
+    assert scenario.config_of("web") == CONFIG
+    scenario.report("n1", {WEB2: REMOVED, WEB: RUNNING_OK})
+    assert scenario.status() == ("restored", reason)
 
 
 def test_a_workload_that_is_not_ready_in_time_restores_the_previous_state() -> None:
-    story = updating()
-    replaced(story, PENDING_STARTING.because("Retry 3: no such image"))
-    story.passes(59)
-    assert story.status()[0] == "waiting"
-    story.passes(1)
+    scenario = updating()
+    replaced(scenario, PENDING_STARTING.because("Retry 3: no such image"))
+    scenario.passes(59)
+    assert scenario.status()[0] == "waiting"
+    scenario.passes(1)
     text = "not ready within 60 s: workload 'web' on agent 'n1' is Pending(Starting): Retry 3: no such image"
-    assert story.status() == ("restoring", text)
+    assert scenario.status() == ("restoring", text)
 
 
 def test_the_previous_state_has_a_minute_even_if_the_time_limit_is_short() -> None:
-    story = RolloutStory()
-    story.hello("n1")
-    story.update(a_state({"web": a_form()}))
-    story.report("n1", {WEB: RUNNING_OK})
-    story.apply({"web": a_form(config=NEW)}, timeout=2_000)
-    replaced(story, PENDING_STARTING)
-    story.passes(2)
-    story.passes(59)
-    assert story.status()[0] == "restoring"
-    story.passes(1)
-    assert story.status()[0] == "restore_incomplete"
+    scenario = RolloutScenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"web": a_form()}))
+    scenario.report("n1", {WEB: RUNNING_OK})
+    scenario.apply({"web": a_form(config=NEW)}, timeout=2_000)
+    replaced(scenario, PENDING_STARTING)
+    scenario.passes(2)
+    scenario.passes(59)
+    assert scenario.status()[0] == "restoring"
+    scenario.passes(1)
+    assert scenario.status()[0] == "restore_incomplete"
 
 
 def test_a_failure_that_is_followed_by_a_restart_is_waited_for() -> None:
-    story = updating(restartPolicy="ON_FAILURE")
-    replaced(story, exited(1))
-    assert story.status()[0] == "waiting"
-    story.report("n1", {WEB2: RUNNING_OK})
-    assert story.status()[0] == "settling"
+    scenario = updating(restartPolicy="ON_FAILURE")
+    replaced(scenario, exited(1))
+    assert scenario.status()[0] == "waiting"
+    scenario.report("n1", {WEB2: RUNNING_OK})
+    assert scenario.status()[0] == "settling"
 
 
-def test_a_workload_that_dies_during_the_settle_time_restores_the_previous_state() -> None:
-    story = updating(restartPolicy="ALWAYS")
-    replaced(story, RUNNING_OK)
-    story.passes(3)
-    story.report("n1", {WEB2: exited(7)})
+def test_a_workload_that_fails_during_the_settle_time_restores_the_previous_state() -> None:
+    scenario = updating(restartPolicy="ALWAYS")
+    replaced(scenario, RUNNING_OK)
+    scenario.passes(3)
+    scenario.report("n1", {WEB2: exited(7)})
     text = "did not stay ready for 5 s: workload 'web' on agent 'n1' is Failed(ExecFailed): Exit code: '7'"
-    assert story.status() == ("restoring", text)
+    assert scenario.status() == ("restoring", text)
 
 
 def test_health_checks_decide_whether_a_workload_is_ready() -> None:
-    story = updating(health={"tcp": {"port": 80}})
-    replaced(story, RUNNING_OK)
-    assert story.status()[0] == "waiting"
-    story.report("n1", {WEB2: ExecutionState("Running", "Ok", health=HealthState(HEALTHY))})
-    assert story.status()[0] == "settling"
-    story.report("n1", {WEB2: ExecutionState("Running", "Ok", health=HealthState(UNHEALTHY, "refused"))})
+    scenario = updating(health={"tcp": {"port": 80}})
+    replaced(scenario, RUNNING_OK)
+    assert scenario.status()[0] == "waiting"
+    scenario.report("n1", {WEB2: ExecutionState("Running", "Ok", health=HealthState(HEALTHY))})
+    assert scenario.status()[0] == "settling"
+    scenario.report("n1", {WEB2: ExecutionState("Running", "Ok", health=HealthState(UNHEALTHY, "refused"))})
     text = "did not stay ready for 5 s: workload 'web' on agent 'n1' is Running(Ok) but not healthy: Unhealthy refused"
-    assert story.status() == ("restoring", text)
+    assert scenario.status() == ("restoring", text)
 
 
 def test_an_agent_that_is_lost_restores_the_previous_state_and_is_reported() -> None:
-    story = updating()
-    replaced(story, RUNNING_OK)
-    story.decide(AgentGone("n1"))
-    assert story.status()[0] == "restoring"
-    assert "AgentDisconnected" in story.status()[1]
-    story.passes(60)
-    phase, reason = story.status()
+    scenario = updating()
+    replaced(scenario, RUNNING_OK)
+    scenario.decide(AgentGone("n1"))
+    assert scenario.status()[0] == "restoring"
+    assert "AgentDisconnected" in scenario.status()[1]
+    scenario.passes(60)
+    phase, reason = scenario.status()
     assert phase == "restore_incomplete"
     assert "the previous state is not reached" in reason
-    assert story.config_of("web") == CONFIG
+    assert scenario.config_of("web") == CONFIG
 
 
 def test_an_instance_that_keeps_its_name_counts_only_after_its_predecessor_has_stopped() -> None:
-    story = RolloutStory()
-    story.hello("n1")
-    story.update(a_state({"web": a_form()}))
-    story.report("n1", {WEB: RUNNING_OK})
-    story.apply({"web": a_form(tags={"a": "b"})})
-    story.passes(1)
-    assert story.status()[0] == "waiting", "the running instance is the old one"
-    story.report("n1", {WEB: STOPPING_REQUESTED_AT_RUNTIME})
-    story.report("n1", {WEB: RUNNING_OK})
-    assert story.status()[0] == "settling"
+    scenario = RolloutScenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"web": a_form()}))
+    scenario.report("n1", {WEB: RUNNING_OK})
+    scenario.apply({"web": a_form(tags={"a": "b"})})
+    scenario.passes(1)
+    assert scenario.status()[0] == "waiting", "the running instance is the old one"
+    scenario.report("n1", {WEB: STOPPING_REQUESTED_AT_RUNTIME})
+    scenario.report("n1", {WEB: RUNNING_OK})
+    assert scenario.status()[0] == "settling"
 
 
 def test_created_workloads_are_removed_again_and_deleted_ones_come_back() -> None:
-    story = RolloutStory()
-    story.hello("n1")
-    story.update(a_state({"old": a_form()}))
+    scenario = RolloutScenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"old": a_form()}))
     old, new = InstanceName.of("old", "n1", CONFIG), InstanceName.of("new", "n1", CONFIG)
-    story.report("n1", {old: RUNNING_OK})
+    scenario.report("n1", {old: RUNNING_OK})
     update = base.UpdateStateRequest(
         newState=COMPLETE_STATE.from_form(a_state({"new": a_form()})), atomic=base.AtomicOptions()
     )
-    story.ask("u", updateStateRequest=update)
-    story.report("n1", {old: REMOVED, new: exited(1)})
-    assert (story.config_of("new"), story.config_of("old")) == (None, CONFIG)
-    story.report("n1", {new: REMOVED})
-    assert story.status()[0] == "restoring"
-    story.report("n1", {old: RUNNING_OK})
-    assert story.status()[0] == "restored"
+    scenario.ask("u", updateStateRequest=update)
+    scenario.report("n1", {old: REMOVED, new: exited(1)})
+    assert (scenario.config_of("new"), scenario.config_of("old")) == (None, CONFIG)
+    scenario.report("n1", {new: REMOVED})
+    assert scenario.status()[0] == "restoring"
+    scenario.report("n1", {old: RUNNING_OK})
+    assert scenario.status()[0] == "restored"
 
 
 def test_a_workload_that_did_not_run_before_need_not_run_after_the_restoration() -> None:
-    story = RolloutStory()
-    story.hello("n1")
-    story.update(a_state({"web": a_form()}))
-    story.report("n1", {WEB: exited(9)})
-    story.apply({"web": a_form(config=NEW)})
-    replaced(story, exited(1))
-    assert story.status()[0] == "restoring"
-    story.passes(1)
-    assert story.status()[0] == "restored"
+    scenario = RolloutScenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"web": a_form()}))
+    scenario.report("n1", {WEB: exited(9)})
+    scenario.apply({"web": a_form(config=NEW)})
+    replaced(scenario, exited(1))
+    assert scenario.status()[0] == "restoring"
+    scenario.passes(1)
+    assert scenario.status()[0] == "restored"
 
 
 def test_a_conflicting_change_is_rejected_with_the_name_of_the_rollout_and_others_are_accepted() -> None:
-    story = updating()
-    text = error_of(story.update(a_state({"web": a_form(config="third")}), "desiredState.workloads.web"))
+    scenario = updating()
+    text = error_of(scenario.update(a_state({"web": a_form(config="third")}), "desiredState.workloads.web"))
     assert "workload 'web' is part of the running rollout 'rollout-1'" in text
     plan = base.PlanRequest(update=base.UpdateStateRequest(newState=COMPLETE_STATE.from_form(a_state({}))))
-    assert the_response(story.ask("p", planRequest=plan)).planResponse.rejectedBy == "rollout"
-    story.update(a_state({"db": a_form()}), "desiredState.workloads.db")
-    assert story.config_of("db") == CONFIG
-    replaced(story, RUNNING_OK)
-    story.passes(5)
-    story.update(a_state({"web": a_form(config="third")}), "desiredState.workloads.web")
-    assert story.config_of("web") == "third"
+    assert the_response(scenario.ask("p", planRequest=plan)).planResponse.rejectedBy == "rollout"
+    scenario.update(a_state({"db": a_form()}), "desiredState.workloads.db")
+    assert scenario.config_of("db") == CONFIG
+    replaced(scenario, RUNNING_OK)
+    scenario.passes(5)
+    scenario.update(a_state({"web": a_form(config="third")}), "desiredState.workloads.web")
+    assert scenario.config_of("web") == "third"
 
 
 def test_followers_get_every_change_until_the_end() -> None:
-    story = updating()
+    scenario = updating()
     wanted = base.RolloutsRequest(names=["rollout-1"], follow=True)
-    story.ask("f", rolloutsRequest=wanted)
-    seen = responses(story.report("n1", {WEB: REMOVED, WEB2: RUNNING_OK}))
+    scenario.ask("f", rolloutsRequest=wanted)
+    seen = responses(scenario.report("n1", {WEB: REMOVED, WEB2: RUNNING_OK}))
     assert seen[-1].rolloutsResponse.rollouts[0].phase == base.ROLLOUT_SETTLING
     assert seen[-1].rolloutsResponse.rollouts[0].workloads[0].isReady
-    (last,) = responses(story.passes(5))
+    (last,) = responses(scenario.passes(5))
     assert last.rolloutsResponse.rollouts[0].phase == base.ROLLOUT_COMPLETED
-    assert responses(story.passes(5)) == []
+    assert responses(scenario.passes(5)) == []
 
 
 def test_an_unknown_rollout_is_an_error() -> None:
     wanted = base.RolloutsRequest(names=["x"])
-    assert error_of(RolloutStory().ask("f", rolloutsRequest=wanted)) == "unknown rollout 'x'"
+    assert error_of(RolloutScenario().ask("f", rolloutsRequest=wanted)) == "unknown rollout 'x'"
 
 
 def test_a_change_that_changes_no_workload_makes_no_rollout() -> None:
-    story = RolloutStory()
-    story.hello("n1")
+    scenario = RolloutScenario()
+    scenario.hello("n1")
     update = base.UpdateStateRequest(
         newState=COMPLETE_STATE.from_form(a_state({}, configs={"a": "1"})), atomic=base.AtomicOptions()
     )
-    (response,) = responses(story.ask("u", updateStateRequest=update))
+    (response,) = responses(scenario.ask("u", updateStateRequest=update))
     assert not response.UpdateStateSuccess.HasField("rollout")
 
 
-def test_hooks_are_not_asked_when_the_previous_state_is_restored() -> None:
-    story = RolloutStory(has_hooks=True)
-    story.hello("n1")
-    (shown,) = story.update(a_state({"web": a_form()}))
+def test_hooks_do_not_run_when_the_previous_state_is_restored() -> None:
+    scenario = RolloutScenario(has_hooks=True)
+    scenario.hello("n1")
+    (shown,) = scenario.update(a_state({"web": a_form()}))
     assert isinstance(shown, RunHooks)
     shown.update.addedWorkloads[0].workload.tags.tags["by"] = "hook"
-    story.handle(HooksFinished(shown.update))
-    story.report("n1", {WEB: RUNNING_OK})
+    scenario.handle(HooksFinished(shown.update))
+    scenario.report("n1", {WEB: RUNNING_OK})
     update = base.UpdateStateRequest(
         newState=COMPLETE_STATE.from_form(a_state({"web": a_form(config=NEW)})), atomic=base.AtomicOptions()
     )
-    story.ask("u", updateStateRequest=update)
-    story.handle(HooksFinished(None))
-    replaced(story, exited(1))
-    assert story.status()[0] == "restoring"
-    effective = story.get("effectiveState.workloads.web")["effectiveState"]["workloads"]["web"]
+    scenario.ask("u", updateStateRequest=update)
+    scenario.handle(HooksFinished(None))
+    replaced(scenario, exited(1))
+    assert scenario.status()[0] == "restoring"
+    effective = scenario.get("effectiveState.workloads.web")["effectiveState"]["workloads"]["web"]
     assert (effective["runtimeConfig"], effective["tags"]) == (CONFIG, {"by": "hook"})
 
 
 def test_a_rollout_continues_after_a_restart_of_the_server() -> None:
-    first = RolloutStory()
+    first = RolloutScenario()
     first.decide(FromAgent("n1", grpc.ToServer(agentHello=grpc.AgentHello(agentName="n1"))))
     for config, atomic in ((CONFIG, None), (NEW, base.AtomicOptions())):
         state = COMPLETE_STATE.from_form(a_state({"web": a_form(config=config)}))
@@ -315,9 +315,9 @@ def test_a_rollout_continues_after_a_restart_of_the_server() -> None:
     assert second.config_of("web") == CONFIG
 
 
-def restarted(story: RolloutStory) -> RolloutStory:
-    stored = json.decode(json.encode([(key.kind, key.name, value) for key, value in story.entries.items()]))
-    after = RolloutStory(is_durable=True)
+def restarted(scenario: RolloutScenario) -> RolloutScenario:
+    stored = json.decode(json.encode([(key.kind, key.name, value) for key, value in scenario.entries.items()]))
+    after = RolloutScenario(is_durable=True)
     entries = {EntryKey(kind, name): value for kind, name, value in stored if value is not None}
     restored = restored_state(entries)
     assert restored.faults == []
@@ -326,125 +326,126 @@ def restarted(story: RolloutStory) -> RolloutStory:
 
 
 def test_a_server_that_ends_before_it_restores_the_previous_state_does_it_after_its_start() -> None:
-    story = updating()
-    story.makes_next_changes = False
-    replaced(story, exited(1))
-    story = restarted(story)
-    assert story.status()[0] == "restoring"
-    assert story.config_of("web") == NEW
-    story.passes(1)
-    assert story.config_of("web") == CONFIG
+    scenario = updating()
+    scenario.makes_next_changes = False
+    replaced(scenario, exited(1))
+    scenario = restarted(scenario)
+    assert scenario.status()[0] == "restoring"
+    assert scenario.config_of("web") == NEW
+    scenario.passes(1)
+    assert scenario.config_of("web") == CONFIG
 
 
 def test_a_previous_state_with_many_entries_takes_long_to_restore() -> None:
-    story = RolloutStory()
-    story.hello("n1")
+    scenario = RolloutScenario()
+    scenario.hello("n1")
     for number, is_long in ((1, False), (LONG_SIZE + 1, True)):
         names = [f"w{number}-{index}" for index in range(number)]
-        story.apply({name: a_form() for name in names})
-        story.makes_next_changes = False
-        effects = story.report("n1", {InstanceName.of(names[0], "n1", CONFIG): exited(1)})
+        scenario.apply({name: a_form() for name in names})
+        scenario.makes_next_changes = False
+        effects = scenario.report("n1", {InstanceName.of(names[0], "n1", CONFIG): exited(1)})
         assert NextChange() in effects
-        assert story.server.takes_long(NextChange()) == is_long
-        story.makes_next_changes = True
-        story.decide(NextChange())
-        assert story.config_of(names[0]) is None
+        assert scenario.server.takes_long(NextChange()) == is_long
+        scenario.makes_next_changes = True
+        scenario.decide(NextChange())
+        assert scenario.config_of(names[0]) is None
 
 
 def test_an_internal_error_while_the_previous_state_is_restored_ends_the_rollout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    story = updating()
-    story.makes_next_changes = False
-    replaced(story, exited(1))
+    scenario = updating()
+    scenario.makes_next_changes = False
+    replaced(scenario, exited(1))
     with monkeypatch.context() as patch:
-        patch.setattr(story.server.state, "put_desired", lambda _: 1 / 0)
+        patch.setattr(scenario.server.state, "put_desired", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            story.decide(NextChange())
-    assert story.server.recover(NextChange(), "a bug") == []
-    assert story.status()[0] == "restore_incomplete"
-    assert "cannot be restored: a bug" in story.status()[1]
+            scenario.decide(NextChange())
+    assert scenario.server.recover(NextChange(), "a bug") == []
+    assert scenario.status()[0] == "restore_incomplete"
+    assert "cannot be restored: a bug" in scenario.status()[1]
 
 
 def test_a_previous_state_that_another_change_has_made_impossible_is_reported() -> None:
     """`web` needed `db` before the change; meanwhile `db` needs `web`."""
-    story = RolloutStory()
-    story.hello("n1")
-    story.update(a_state({"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}))
-    story.report("n1", {WEB: RUNNING_OK})
-    story.apply({"web": a_form(config=NEW)})
-    story.update(a_state({"db": a_form(dependencies={"web": "ADD_COND_RUNNING"})}), "desiredState.workloads.db")
-    replaced(story, exited(1))
-    phase, reason = story.status()
+    scenario = RolloutScenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"web": a_form(dependencies={"db": "ADD_COND_RUNNING"}), "db": a_form()}))
+    scenario.report("n1", {WEB: RUNNING_OK})
+    scenario.apply({"web": a_form(config=NEW)})
+    scenario.update(a_state({"db": a_form(dependencies={"web": "ADD_COND_RUNNING"})}), "desiredState.workloads.db")
+    replaced(scenario, exited(1))
+    phase, reason = scenario.status()
     assert phase == "restore_incomplete"
     assert "Exit code: '1'; the previous state cannot be restored: workload dependency" in reason
-    assert story.config_of("web") == NEW
+    assert scenario.config_of("web") == NEW
 
 
-def test_a_deleted_workload_has_to_be_gone() -> None:
-    story = RolloutStory()
-    story.hello("n1")
-    story.update(a_state({"web": a_form()}))
-    story.report("n1", {WEB: RUNNING_OK})
+def test_a_deleted_workload_is_ready_when_it_is_removed() -> None:
+    scenario = RolloutScenario()
+    scenario.hello("n1")
+    scenario.update(a_state({"web": a_form()}))
+    scenario.report("n1", {WEB: RUNNING_OK})
     update = base.UpdateStateRequest(
         newState=COMPLETE_STATE.from_form(a_state({})), atomic=base.AtomicOptions(timeoutMs=3_000, settleMs=0)
     )
-    story.ask("u", updateStateRequest=update)
-    story.passes(3)
-    assert story.status() == ("restoring", "not ready within 3 s: workload 'web' is not removed")
+    scenario.ask("u", updateStateRequest=update)
+    scenario.passes(3)
+    assert scenario.status() == ("restoring", "not ready within 3 s: workload 'web' is not removed")
 
 
-def test_a_workload_whose_state_is_gone_is_not_ready() -> None:
-    story = updating()
-    story.report("n1", {WEB: REMOVED, WEB2: REMOVED})
-    story.passes(60)
-    assert story.status()[1] == "not ready within 60 s: workload 'web' on agent 'n1' has no state"
+def test_a_workload_without_a_state_is_not_ready() -> None:
+    scenario = updating()
+    scenario.report("n1", {WEB: REMOVED, WEB2: REMOVED})
+    scenario.passes(60)
+    assert scenario.status()[1] == "not ready within 60 s: workload 'web' on agent 'n1' has no state"
 
 
 def test_states_of_other_workloads_do_not_concern_a_rollout() -> None:
-    story = updating()
-    story.update(a_state({"db": a_form()}), "desiredState.workloads.db")
-    story.ask("f", rolloutsRequest=base.RolloutsRequest(follow=True))
-    assert responses(story.report("n1", {InstanceName.of("db", "n1", CONFIG): RUNNING_OK})) == []
+    scenario = updating()
+    scenario.update(a_state({"db": a_form()}), "desiredState.workloads.db")
+    scenario.ask("f", rolloutsRequest=base.RolloutsRequest(follow=True))
+    assert responses(scenario.report("n1", {InstanceName.of("db", "n1", CONFIG): RUNNING_OK})) == []
 
 
 def test_followers_get_only_the_rollouts_that_they_named_and_end_with_their_connection() -> None:
-    story = updating()
-    story.apply({"db": a_form()})
-    story.ask("f", rolloutsRequest=base.RolloutsRequest(names=["rollout-2"], follow=True))
-    assert responses(story.report("n1", {WEB: REMOVED, WEB2: RUNNING_OK})) == []
+    scenario = updating()
+    scenario.apply({"db": a_form()})
+    scenario.ask("f", rolloutsRequest=base.RolloutsRequest(names=["rollout-2"], follow=True))
+    assert responses(scenario.report("n1", {WEB: REMOVED, WEB2: RUNNING_OK})) == []
     db = InstanceName.of("db", "n1", CONFIG)
-    assert len(responses(story.report("n1", {db: RUNNING_OK}))) == 1
-    story.goodbye()
-    assert responses(story.report("n1", {db: exited(1)})) == []
+    assert len(responses(scenario.report("n1", {db: RUNNING_OK}))) == 1
+    scenario.goodbye()
+    assert responses(scenario.report("n1", {db: exited(1)})) == []
 
 
 def test_a_connection_follows_a_bounded_number_of_times() -> None:
-    story = updating()
+    scenario = updating()
     wanted = base.RolloutsRequest(follow=True)
     for number in range(MAX_OPEN_REQUESTS):
-        the_response(story.ask(f"f{number}", rolloutsRequest=wanted))
-    assert "subscriptions for rollouts" in error_of(story.ask("more", rolloutsRequest=wanted))
+        the_response(scenario.ask(f"f{number}", rolloutsRequest=wanted))
+    assert "subscriptions for rollouts" in error_of(scenario.ask("more", rolloutsRequest=wanted))
 
 
 def test_the_number_of_running_rollouts_is_bounded() -> None:
-    story = RolloutStory()
-    story.hello("n1")
+    scenario = RolloutScenario()
+    scenario.hello("n1")
     for number in range(MOST_RUNNING):
-        assert story.apply({f"w{number}": a_form()}).UpdateStateSuccess.HasField("rollout")
+        assert scenario.apply({f"w{number}": a_form()}).UpdateStateSuccess.HasField("rollout")
     assert (
-        f"{MOST_RUNNING} rollouts are running, wait until one has ended" in story.apply({"x": a_form()}).error.message
+        f"{MOST_RUNNING} rollouts are running, wait until one has ended"
+        in scenario.apply({"x": a_form()}).error.message
     )
-    assert story.config_of("x") is None
+    assert scenario.config_of("x") is None
 
 
 def test_only_the_last_rollouts_are_kept() -> None:
-    story = updating()
+    scenario = updating()
     for number in range(MOST_ENDED + 2):
-        story.apply({f"w{number}": a_form()}, settle=0)
-        story.report("n1", {InstanceName.of(f"w{number}", "n1", CONFIG): RUNNING_OK})
-        story.passes(1)
-    infos = the_response(story.ask("s", rolloutsRequest=base.RolloutsRequest())).rolloutsResponse.rollouts
+        scenario.apply({f"w{number}": a_form()}, settle=0)
+        scenario.report("n1", {InstanceName.of(f"w{number}", "n1", CONFIG): RUNNING_OK})
+        scenario.passes(1)
+    infos = the_response(scenario.ask("s", rolloutsRequest=base.RolloutsRequest())).rolloutsResponse.rollouts
     assert [info.name for info in infos] == ["rollout-1", *(f"rollout-{n}" for n in range(4, MOST_ENDED + 4))]
 
 

@@ -52,7 +52,7 @@ def test_a_name_that_looks_like_a_number_keeps_its_spelling(layout: str, word: s
     assert agent(layout.format(word=word)) == word
 
 
-def test_each_of_the_fields_keeps_its_own() -> None:
+def test_each_field_keeps_its_own_spelling() -> None:
     text = "apiVersion: 1.10\nworkloads: {web: {agent: 1.0, runtime: 1.00, runtimeConfig: 1.000}}"
     assert as_written(load_yaml(text, "it"), text) == {
         "apiVersion": "1.10",
@@ -60,14 +60,14 @@ def test_each_of_the_fields_keeps_its_own() -> None:
     }
 
 
-def test_other_fields_and_other_values_are_left_as_they_are() -> None:
+def test_other_fields_and_other_values_are_not_changed() -> None:
     text = "configs: {k: 1.10}\nworkloads: {web: {agent: , runtime: [1.10], tags: {a: 1.10}}, odd: 1.10}"
     manifest = load_yaml(text, "it")
     assert as_written(manifest, text) == manifest
     assert as_written({"workloads": [1.1]}, "") == {"workloads": [1.1]}
 
 
-def test_where_two_spellings_are_possible_quotes_are_asked_for() -> None:
+def test_an_ambiguous_spelling_is_rejected_with_a_hint_to_use_quotes() -> None:
     text = "workloads:\n  web: {agent: 1.10}\n  other: {agent: 1.1}\n"
     assert fault(text) == (
         "workloads.web.agent: the value is read as `1.1`, and it is written '1.1' or '1.10': put it in quotes"
@@ -75,7 +75,7 @@ def test_where_two_spellings_are_possible_quotes_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("value", ["&a 1.10", "!!float 1.10", "\n      1.10"])
-def test_where_no_spelling_is_found_quotes_are_asked_for(value: str) -> None:
+def test_an_unknown_spelling_is_rejected_with_a_hint_to_use_quotes(value: str) -> None:
     assert "its spelling is ambiguous: put it in quotes" in fault(f"workloads:\n  web:\n    agent: {value}\n")
 
 

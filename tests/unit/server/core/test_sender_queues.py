@@ -61,7 +61,7 @@ def test_a_sender_of_expensive_messages_is_served_less_often() -> None:
     assert order.count("expensive") == 2
 
 
-def test_a_quiet_sender_does_not_save_up_time() -> None:
+def test_an_idle_sender_does_not_accumulate_time() -> None:
     queues: SenderQueues[str] = SenderQueues()
     for _ in range(60):
         queues.add(A, "a")
@@ -96,7 +96,7 @@ def test_queues_of_senders_and_of_peers_are_limited() -> None:
     assert queues.has_room(Sender("agent", "other"))
 
 
-def test_messages_of_a_peer_that_has_gone_are_dropped() -> None:
+def test_messages_of_a_disconnected_peer_are_dropped() -> None:
     queues: SenderQueues[str] = SenderQueues()
     queues.add(Sender("agent"), "state")
     queues.add(C, "request")
@@ -108,7 +108,7 @@ def test_messages_of_a_peer_that_has_gone_are_dropped() -> None:
     assert len(queues) == 0
 
 
-def test_times_of_senders_that_are_long_gone_are_forgotten() -> None:
+def test_times_of_senders_without_recent_messages_are_removed() -> None:
     queues: SenderQueues[str] = SenderQueues()
     for number in range(5_000):
         queues.add(Sender(f"connection {number}"), "x")
@@ -116,7 +116,7 @@ def test_times_of_senders_that_are_long_gone_are_forgotten() -> None:
     assert len(queues._used) < 1_100
 
 
-def test_the_time_of_a_sender_is_forgotten_with_its_last_message() -> None:
+def test_the_time_of_a_sender_is_removed_with_its_last_message() -> None:
     queues: SenderQueues[int] = SenderQueues()
     for number in range(10):
         queues.add(Sender(f"connection-{number}"), number)

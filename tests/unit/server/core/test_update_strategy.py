@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.server.core.test_change_plan import a_story, plan
-from tests.unit.server.story import a_form, a_state, error_of
+from tests.unit.server.core.test_change_plan import a_scenario, plan
+from tests.unit.server.scenario import a_form, a_state, error_of
 
 FIRST = {"startNewFirst": True}
 CAMERA = {"discoveryHandler": {"name": "debugEcho"}}
@@ -26,13 +26,13 @@ CAMERA = {"discoveryHandler": {"name": "debugEcho"}}
         ),
     ],
 )
-def test_what_both_instances_would_need_is_named(form: dict[str, Any], reason: str) -> None:
-    story = a_story({})
+def test_resources_that_both_instances_would_need_are_named(form: dict[str, Any], reason: str) -> None:
+    scenario = a_scenario({})
     config = form.pop("config", "image: x")
     state = a_state({"web": {**a_form(config=config), **form, "updateStrategy": FIRST}})
-    text = error_of(story.update(state))
+    text = error_of(scenario.update(state))
     assert f"workload 'web' cannot have the updateStrategy startNewFirst: {reason}" in text
-    response = plan(story, state)
+    response = plan(scenario, state)
     assert (response.rejectedBy, response.rejection) == ("strategy", text)
 
 
@@ -50,18 +50,18 @@ def test_what_both_instances_would_need_is_named(form: dict[str, Any], reason: s
 def test_workloads_that_can_run_twice_are_accepted(form: dict[str, Any]) -> None:
     workload = {**a_form(), "updateStrategy": FIRST, **form}
     configurations = {"camera": {**CAMERA, "capacity": 2}}
-    assert plan(a_story({}), a_state({"web": workload}, deviceConfigurations=configurations)).accepted
+    assert plan(a_scenario({}), a_state({"web": workload}, deviceConfigurations=configurations)).accepted
 
 
 def test_a_plan_announces_that_the_new_instance_starts_first_and_waits_for_no_dependent() -> None:
     before = {"web": a_form(updateStrategy=FIRST), "user": a_form(dependencies={"web": "ADD_COND_RUNNING"})}
     after = {**before, "web": a_form(config="image: alpine:4", updateStrategy=FIRST)}
-    (workload,) = plan(a_story(before), a_state(after)).workloads
+    (workload,) = plan(a_scenario(before), a_state(after)).workloads
     assert (workload.startsNewFirst, list(workload.waitsFor)) == (True, [])
 
 
 def test_a_workload_that_keeps_its_instance_name_or_moves_is_stopped_first() -> None:
-    story = a_story({"web": a_form(updateStrategy=FIRST)})
+    scenario = a_scenario({"web": a_form(updateStrategy=FIRST)})
     for form in (a_form(updateStrategy=FIRST, tags={"a": "b"}), a_form("n2", "image: 2", updateStrategy=FIRST)):
-        (workload,) = plan(story, a_state({"web": form})).workloads
+        (workload,) = plan(scenario, a_state({"web": form})).workloads
         assert not workload.startsNewFirst

@@ -1,4 +1,4 @@
-"""Usage is requested from agents that can measure it, kept while somebody wants it, and answered in time."""
+"""Usage is requested from agents that can measure it, kept while it is requested, and answered in time."""
 
 from ankaios.common.execution_state import RUNNING_OK
 from ankaios.common.messages import Respond, ToAgent
@@ -52,7 +52,7 @@ def test_agents_measure_for_the_requested_time_and_the_answer_waits_for_all_of_t
     assert list(answer.missingAgents) == []
 
 
-def test_a_recent_report_answers_the_next_request_at_once() -> None:
+def test_a_recent_report_answers_the_next_request_immediately() -> None:
     cluster = Fixture("A")
     cluster.request()
     cluster.report("A", WEB)
@@ -77,7 +77,7 @@ def test_an_agent_that_cannot_measure_is_sent_nothing_and_is_named() -> None:
     assert list(only.response.usageResponse.missingAgents) == ["old"]
 
 
-def test_values_are_in_the_state_while_they_are_requested_and_survive_a_change_of_the_state() -> None:
+def test_values_are_in_the_state_while_they_are_requested_even_after_a_change_of_the_state() -> None:
     cluster = Fixture("A")
     cluster.request(seconds=2)
     cluster.report("A", WEB)
@@ -115,7 +115,7 @@ def test_unrequested_values_and_values_of_other_agents_are_ignored() -> None:
     assert cluster.stored is None
 
 
-def test_a_request_does_not_wait_for_an_agent_that_is_gone() -> None:
+def test_a_request_does_not_wait_for_a_disconnected_agent() -> None:
     cluster = Fixture("A")
     cluster.request()
     assert len(answers(cluster.collector.agent_gone("A"))) == 1
@@ -129,7 +129,7 @@ def test_an_agent_that_connects_while_usage_is_requested_measures_too() -> None:
     assert measure.message.measureUsage.seconds == 9
 
 
-def test_requests_of_a_client_that_is_gone_are_dropped() -> None:
+def test_usage_requests_of_a_disconnected_client_are_dropped() -> None:
     cluster = Fixture("A")
     cluster.request()
     cluster.collector.client_gone("cli-conn-1")

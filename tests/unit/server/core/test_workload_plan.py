@@ -47,7 +47,7 @@ def added(*workloads: RenderedWorkload, **deleted: InstanceName) -> WorkloadChan
     return WorkloadChanges({it.instance_name.workload: it for it in workloads}, deleted)
 
 
-def test_a_workload_that_leaves_the_choice_gets_an_agent_and_the_reason_as_its_state() -> None:
+def test_a_workload_without_an_agent_gets_an_agent_and_the_reason_as_its_state() -> None:
     planned = plan_workloads(added(a_workload(placement={}, **CAMERA)), Cluster().facts)
     name = planned.changes.added["web"].instance_name
     assert name.agent == "a"
@@ -77,7 +77,7 @@ def test_planning_the_same_twice_gives_the_same_and_changes_nothing() -> None:
     assert (cluster.placements.get("web"), cluster.placements.waiting()) == (None, [])
 
 
-def test_a_waiting_workload_is_moved_when_it_can_be_placed_and_else_gets_the_present_reason() -> None:
+def test_a_waiting_workload_is_placed_if_possible_and_otherwise_reports_the_current_reason() -> None:
     cluster = Cluster()
     cluster.free = 0
     planned = plan_workloads(added(a_workload(placement={}, **CAMERA)), cluster.facts)

@@ -40,20 +40,20 @@ def test_the_state_of_one_instance_is_found() -> None:
     assert a_map().get(IDLE) is None
 
 
-def test_states_are_found_by_agent_and_by_being_of_any_other_agent() -> None:
+def test_states_of_one_agent_and_of_all_other_agents_are_found() -> None:
     assert a_map().of_agent("A") == [(WEB, RUNNING_OK), (WEB_2, FAILED_LOST.because("gone"))]
     assert a_map().all_except("A") == [(DB, RUNNING_OK)]
     assert a_map().of_agent("unknown") == []
 
 
-def test_a_removed_workload_leaves_no_empty_maps_behind() -> None:
+def test_a_removed_workload_leaves_no_empty_maps() -> None:
     states = a_map()
     states.process([(DB, REMOVED), (WEB, REMOVED)])
     assert list(states.form) == ["A"]
     assert list(states.form["A"]["web"]) == ["2"]
 
 
-def test_removing_what_is_not_there_changes_nothing() -> None:
+def test_removing_an_unknown_instance_changes_nothing() -> None:
     states, before = a_map(), a_map().form
     states.process([(IDLE, REMOVED), (InstanceName("web", "3", "A"), REMOVED)])
     assert states.form == before

@@ -105,7 +105,7 @@ def test_a_journal_that_lost_a_part_is_reported() -> None:
     assert "cannot be read" in found_journal(KEYS, damaged)[1][0]
 
 
-def test_tidying_removes_what_earlier_leaders_left_behind() -> None:
+def test_cleanup_removes_the_data_of_earlier_leaders() -> None:
     commits = [KEYS.commit(term) for term in range(20)]
     chunked = split_value(KEYS, WEB, b"x" * 2 * CHUNK_SIZE)
     pairs = dict.fromkeys((*commits, KEYS.part("c", 0)), b"") | chunked

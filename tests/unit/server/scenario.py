@@ -1,6 +1,6 @@
-"""Short words for talking to an `AnkaiosServer`, and its effects as lines of text.
+"""Short methods to send messages to an `AnkaiosServer`, and its effects as lines of text.
 
-`effects_as_lines` writes one line per effect: who gets it, and what it says.
+`effects_as_lines` writes one line per effect: the receiver and the content.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ def web(agent: str = "n1", config: str = CONFIG) -> InstanceName:
     return InstanceName.of("web", agent, config)
 
 
-class Story:
+class Scenario:
     """One server, one command line; every method returns the effects."""
 
     def __init__(self, **options: Any) -> None:
