@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.unit.devices.simulated_nodes import FakeForeign, Node, StandingClock, slow_disk
+from tests.unit.devices.simulated_nodes import FakeForeign, ManualClock, Node, slow_disk
 
 NAMES = ("a", "b", "c")
 SHARED, LOCAL = ("foo0", "foo1"), ("bar0",)
@@ -27,7 +27,7 @@ def simulated_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class AgentsMachine(RuleBasedStateMachine):
-    loop: StandingClock
+    loop: ManualClock
     nodes: Mapping[str, Node]
 
     def deliver_all(self) -> None:

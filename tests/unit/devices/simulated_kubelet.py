@@ -26,7 +26,7 @@ from ankaios.devices.plugin_service import DevicePluginService
 from ankaios.devices.pod_reconciler import CHECKPOINT, PodReconciler
 from ankaios.grpc.wire_format import CallFailed
 from tests.unit.devices import simulated_nodes
-from tests.unit.devices.simulated_nodes import Node, Process, StandingClock, pause
+from tests.unit.devices.simulated_nodes import ManualClock, Node, Process, pause
 
 PREFIX = "akri.sh/"
 UNUSED_SECONDS = 20.0
@@ -46,7 +46,7 @@ class KubeletNode(Node):
 
     process: "KubeletProcess"
 
-    def __init__(self, name: str, loop: StandingClock, shared: Sequence[str], local: Sequence[str]) -> None:
+    def __init__(self, name: str, loop: ManualClock, shared: Sequence[str], local: Sequence[str]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ank-kubelet-", dir=_MEMORY if _MEMORY.is_dir() else None))
         self.kubelet = SimulatedKubelet(self)
         self._numbers = count()

@@ -23,7 +23,7 @@ from ankaios.devices.host import DeviceHost, WaitingForDevices
 from ankaios.devices.reconciler import Reconciler
 
 
-class StandingClock(asyncio.SelectorEventLoop):
+class ManualClock(asyncio.SelectorEventLoop):
     """Time passes only when the test advances it."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ async def pause(paused: list[asyncio.Future[None]]) -> None:
 class Node:
     """One machine: its disk and its containers stay after the end of the agent."""
 
-    def __init__(self, name: str, loop: StandingClock, shared: Sequence[str], local: Sequence[str]) -> None:
+    def __init__(self, name: str, loop: ManualClock, shared: Sequence[str], local: Sequence[str]) -> None:
         self.name = name
         self.loop = loop
         self.devices = {"cam": (True, [*shared]), "mic": (False, [*local])}

@@ -81,7 +81,7 @@ class KubeletAgreement(Agreement):
             self.nodes[name].connect()
         self.lists_arrive(name, is_current=True)
         self.pod_is_wanted(name, resource, init)
-        self.for_a_while_all_goes_well()
+        self.for_a_while_no_fault_happens()
 
     @rule(name=kubelets, is_current=st.booleans())
     def lists_arrive(self, name: str, is_current: bool) -> None:
@@ -113,11 +113,11 @@ class KubeletAgreement(Agreement):
 
     # --- invariants at the end ---
 
-    def calm_down(self) -> None:
+    def end_faults(self) -> None:
         for node in self.kubelet_nodes():
             self.loop.do(node.kubelet.get_lists)
             self.loop.do(node.kubelet.sources_ready)
-        super().calm_down()
+        super().end_faults()
 
 
 TestKubeletAgreement = KubeletAgreement.TestCase

@@ -31,7 +31,7 @@ from ankaios.server.core.device_directory import NODE_LOST_TICKS, SETTLE_TICKS
 from ankaios.server.core.replies import Effect, SecondPassed
 from tests.support.examples import examples
 from tests.unit.devices.agents_machine import LOCAL, NAMES, SHARED, AgentsMachine, names, simulated_parts
-from tests.unit.devices.simulated_nodes import Node, StandingClock
+from tests.unit.devices.simulated_nodes import ManualClock, Node
 from tests.unit.server.scenario import Scenario, a_form, success_of
 
 CONFIGURATION = {"discoveryHandler": {"name": "fake"}, "capacity": 1, "onDeviceLost": "restart"}
@@ -46,7 +46,7 @@ PLACED, REPLICATED, EVERYWHERE = ("p0", "p1", "p2"), "web", "probe"
 class PlacedNode(Node):
     """An agent that runs what the server sends, and reports its states."""
 
-    def __init__(self, name: str, loop: StandingClock) -> None:
+    def __init__(self, name: str, loop: ManualClock) -> None:
         super().__init__(name, loop, SHARED, LOCAL)
         self.reported: dict[str, ExecutionState] = {}
         self.is_greeted = False
@@ -134,14 +134,14 @@ class PlacedNode(Node):
 class PlacementAgreement(AgentsMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.loop = StandingClock()
+        self.loop = ManualClock()
         self.nodes: dict[str, PlacedNode] = {name: PlacedNode(name, self.loop) for name in NAMES}
         self.workloads: dict[str, dict[str, Any]] = {}
         self.versions = count()
         self.start_server()
         for node in self.nodes.values():
             self.loop.do(node.process.start)
-        self.all_is_well(SETTLE_TICKS)
+        self.run_without_faults(SETTLE_TICKS)
 
     # --- the server ---
 
@@ -175,7 +175,7 @@ class PlacementAgreement(AgentsMachine):
             f"messages without end: {[(it.name, *it.outbox, *it.inbox) for it in self.nodes.values()]}"
         )
 
-    def all_is_well(self, seconds: int) -> None:
+    def run_without_faults(self, seconds: int) -> None:
         self.connect_all()
         self.finish_work()
         self.pass_time(seconds)
@@ -232,8 +232,8 @@ class PlacementAgreement(AgentsMachine):
         self.nodes[name].go_on(number)
 
     @rule()
-    def for_a_while_all_goes_well(self) -> None:
-        self.all_is_well(1)
+    def for_a_while_no_fault_happens(self) -> None:
+        self.run_without_faults(1)
 
     @rule(name=names)
     def connection_breaks(self, name: str) -> None:
@@ -252,8 +252,8 @@ class PlacementAgreement(AgentsMachine):
         self.connection_breaks(name)
         self.nodes[name].lose_power()
         if for_good:
-            self.all_is_well(NODE_LOST_TICKS + 1)
-        self.all_is_well(1)
+            self.run_without_faults(NODE_LOST_TICKS + 1)
+        self.run_without_faults(1)
 
     @rule(name=names)
     def node_has_power_again(self, name: str) -> None:
@@ -268,7 +268,7 @@ class PlacementAgreement(AgentsMachine):
             node.cut()
         self.start_server()
         for _ in range(SETTLE_TICKS + 1):
-            self.all_is_well(1)
+            self.run_without_faults(1)
 
     @rule(seconds=st.sampled_from([2, 6, 11]))
     def time_passes(self, seconds: int) -> None:
@@ -289,7 +289,7 @@ class PlacementAgreement(AgentsMachine):
                 node.is_on = True
             self.show_all_devices()
             for _ in range(10):
-                self.all_is_well(11)
+                self.run_without_faults(11)
             self.check()
         finally:
             for node in self.nodes.values():
@@ -333,3 +333,14 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 TestPlacementAgreement = PlacementAgreement.TestCase
 TestPlacementAgreement.settings = examples(12, stateful_step_count=30, derandomize=True)
+
+
+def test_a_waiting_workload_is_not_placed_for_the_device_of_an_updated_one() -> None:
+    """It was placed while the device was free between the two instances, and waited beside a free one."""
+    machine = PlacementAgreement()
+    machine.node_loses_power(for_good=False, name="a")
+    machine.replicas_are_wanted(configuration="mic", replicas=2, spread=False)
+    machine.workload_is_wanted(configuration="mic", name="p0", quantity=1)
+    machine.node_loses_power(for_good=False, name="a")
+    machine.replicas_are_wanted(configuration="mic", replicas=1, spread=False)
+    machine.teardown()

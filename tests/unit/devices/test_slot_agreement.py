@@ -15,7 +15,7 @@ from ankaios.common.pb import ank_base_pb2 as base
 from ankaios.server.core.device_directory import SETTLE_TICKS, DeviceDirectory, DirectoryChanges
 from tests.support.examples import examples
 from tests.unit.devices.agents_machine import LOCAL, NAMES, SHARED, AgentsMachine, names, simulated_parts
-from tests.unit.devices.simulated_nodes import Node, StandingClock
+from tests.unit.devices.simulated_nodes import ManualClock, Node
 
 HANDLER = base.DiscoveryHandler(name="fake")
 CONFIGURATIONS = {
@@ -37,7 +37,7 @@ class Agreement(AgentsMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = StandingClock()
+        self.loop = ManualClock()
         self.nodes = {name: self.new_node(name) for name in NAMES}
         self.directory = self.new_directory(settled=True)
         self.settled = True
@@ -104,7 +104,7 @@ class Agreement(AgentsMachine):
             self.nodes[name].go_on(number)
 
     @rule()
-    def for_a_while_all_goes_well(self) -> None:
+    def for_a_while_no_fault_happens(self) -> None:
         self.finish_work()
 
     @rule(name=names, broken=st.booleans())
@@ -175,7 +175,7 @@ class Agreement(AgentsMachine):
     def teardown(self) -> None:
         """In the end the ledgers contain exactly the used slots, and no workload waits without a reason."""
         try:
-            self.calm_down()
+            self.end_faults()
             self.check()
         finally:
             for node in self.nodes.values():
@@ -192,7 +192,7 @@ class Agreement(AgentsMachine):
         for node in self.nodes.values():
             node.check_at_rest()
 
-    def calm_down(self) -> None:
+    def end_faults(self) -> None:
         """All agents are connected and healthy, and there is time for all work."""
         if not self.settled:
             self.server_has_waited_for_all_agents()
@@ -201,7 +201,7 @@ class Agreement(AgentsMachine):
             node.process.disk_fails = False
         self.show_all_devices()
         for _ in range(self.rounds):
-            self.for_a_while_all_goes_well()
+            self.for_a_while_no_fault_happens()
             self.time_passes(11.0)
 
 

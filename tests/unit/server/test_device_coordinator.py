@@ -233,6 +233,21 @@ def test_the_end_of_the_old_instance_leaves_the_device_of_the_new_one_reserved(m
     assert scenario.brokers() == {"web": "n1", "second": ""}
 
 
+@pytest.mark.parametrize("more", [{"config": "image: new"}, {"tags": {"key": "value"}}])
+def test_an_update_of_a_started_workload_reserves_its_device_again(more: dict[str, Any]) -> None:
+    """Otherwise a waiting workload is placed for the device between the two instances."""
+    scenario = DeviceScenario("n1")
+    scenario.sees("n1", CAM)
+    scenario.add("web", agent="", placement={}, **wants_cameras())
+    scenario.report("n1", {web("n1"): RUNNING_OK})
+    scenario.add("second", agent="", placement={"tags": {"zone": "rear"}}, **wants_cameras())
+    scenario.add("web", agent="", placement={}, **wants_cameras(), **more)
+    for state in (STOPPING, REMOVED):
+        scenario.report("n1", {web("n1"): state})
+    scenario.add("third", agent="", placement={}, **wants_cameras())
+    assert scenario.brokers() == {"web": "n1", "second": "", "third": ""}
+
+
 def test_a_workload_does_not_move_while_hooks_check_its_deletion() -> None:
     """Otherwise its deletion would be sent to the wrong agent, and the workload would not stop."""
     scenario = DeviceScenario("n1", "n2", has_hooks=True)

@@ -146,6 +146,18 @@ def test_a_started_workload_counts_by_its_claims_and_no_longer_by_its_reservatio
     assert supply.place("w3", wants()).agent == ""
 
 
+def test_a_changed_workload_reserves_its_devices_again_until_it_has_started() -> None:
+    supply = FakeSupply(a=cams(c1=1))
+    supply.place("w1", wants())
+    supply.placements.started("w1")
+    supply.placements.starts("w1")
+    supply.placements.starts("w1")
+    supply.placements.starts("unknown")
+    assert supply.place("w2", wants()).agent == ""
+    supply.placements.started("w1")
+    assert supply.place("w2", wants()).agent == "a"
+
+
 def test_a_removed_workload_frees_its_reservation_also_within_one_plan() -> None:
     supply = FakeSupply(a=cams(c1=1))
     supply.place("w1", wants())

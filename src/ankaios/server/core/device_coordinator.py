@@ -278,6 +278,8 @@ class DeviceCoordinator:
         """The changes were committed to the state. Devices that were reserved for a removed workload are free now."""
         self._supply_changed |= None in planned.placements.values()
         self._placements.apply(planned.placements)
+        for name in planned.changes.added:
+            self._placements.starts(name)
         self._earlier.applied(planned.placements)
         for placement in filter(None, planned.placements.values()):
             if placement.agent:

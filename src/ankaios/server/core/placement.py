@@ -2,9 +2,9 @@
 
 Input: requests for placement, the devices that every agent has free, and the present placements. Output: the agent of
 each workload with the reason, or the reason why it has to wait. `plan_placements` changes nothing, so that the same
-function serves a preview and a commit. `Placements` owns the placements: one stays until the workload changes, its
+function serves a preview and a commit. `Placements` owns the placements: one stays until the request changes, its
 agent is lost, or its agent has lost the devices and another one has them; its devices are reserved until the workload
-has started, so that two workloads are not placed for the same device.
+has started, also after an update of the workload, so that two workloads are not placed for the same device.
 """
 
 from collections import Counter
@@ -13,7 +13,6 @@ from heapq import nsmallest
 from typing import Any, Protocol
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ankaios.common.execution_state import NOT_SCHEDULED, PENDING_INITIAL, ExecutionState
 from ankaios.common.workload import ResourceRequest
@@ -94,6 +93,7 @@ class Placements:
     def __init__(self) -> None:
         self._placed: dict[str, PlacementDecision] = {}
         self._waiting: dict[str, PlacementDecision] = {}
+        self._unstarted: set[str] = set()  # placed workloads whose devices are reserved
         self._reserved: Counter[str] = Counter()
         self._instances: Counter[tuple[str, str]] = Counter()  # of each group on each agent
 
@@ -111,6 +111,10 @@ class Placements:
     def reserved(self, device: str) -> int:
         return self._reserved[device]
 
+    def reserved_by(self, workload: str) -> Mapping[str, int]:
+        """The slots of each device that are reserved for the workload."""
+        return self._placed[workload].reserves if workload in self._unstarted else {}
+
     def instances(self, group: str, agent: str) -> int:
         """How many instances of a workload are placed on the agent."""
         return self._instances[group, agent]
@@ -123,8 +127,8 @@ class Placements:
             self._waiting.pop(workload, None)
             if placement is not None:
                 (self._placed if placement.agent else self._waiting)[workload] = placement
-                self._reserved.update(placement.reserves)
                 self._count(placement, 1)
+                self.starts(workload)
 
     def _count(self, placement: PlacementDecision | None, number: int) -> None:
         if placement is not None and placement.agent and placement.request.group:
@@ -133,17 +137,22 @@ class Placements:
             if not self._instances[key]:
                 del self._instances[key]
 
+    def starts(self, workload: str) -> None:
+        """A new instance of the workload will claim devices: they are reserved if the server has placed it."""
+        placement = self._placed.get(workload)
+        if placement is not None and placement.reserves and workload not in self._unstarted:
+            self._unstarted.add(workload)
+            self._reserved.update(placement.reserves)
+
     def started(self, workload: str) -> bool:
         """The workload has claimed its devices, so they need no reservation. Returns whether they were reserved."""
-        placement = self._placed.get(workload)
-        if placement is None or not placement.reserves:
-            return False
-        self._placed[workload] = replace(placement, reserves={})
-        for device, slots in placement.reserves.items():
+        reserves = self.reserved_by(workload)
+        self._unstarted.discard(workload)
+        for device, slots in reserves.items():
             self._reserved[device] -= slots
             if not self._reserved[device]:
                 del self._reserved[device]
-        return True
+        return bool(reserves)
 
     def agent_lost(self, agent: str) -> None:
         """The workloads of the agent need another placement."""
@@ -171,19 +180,19 @@ def plan_placements(
     usage = _PlannedUsage(current)
     for name in removed:
         if (old := current.get(name)) is not None:
-            usage.remove(old)
+            usage.remove(name, old)
             planned[name] = None
     for name, request in requests.items():
         old = current.get(name)
         stays = old is not None and bool(old.agent) and old.request == request
         if stays and name not in stranded:
             continue
-        usage.remove(old)
+        usage.remove(name, old)
         placement = fixed(name, request) or choose_agent(supply, request, usage.reserved, usage.instances)
         if stays and old is not None and placement.agent in ("", old.agent):
-            usage.add(old)
+            usage.add(old, current.reserved_by(name))
             continue
-        usage.add(placement)
+        usage.add(placement, placement.reserves)
         planned[name] = placement
     return planned
 
@@ -196,13 +205,13 @@ class _PlannedUsage:
         self._slots: Counter[str] = Counter()
         self._instances: Counter[tuple[str, str]] = Counter()
 
-    def add(self, placement: PlacementDecision) -> None:
-        self._slots.update(placement.reserves)
+    def add(self, placement: PlacementDecision, reserves: Mapping[str, int]) -> None:
+        self._slots.update(reserves)
         self._instances[placement.request.group, placement.agent] += 1
 
-    def remove(self, placement: PlacementDecision | None) -> None:
+    def remove(self, workload: str, placement: PlacementDecision | None) -> None:
         if placement is not None:
-            self._slots.subtract(placement.reserves)
+            self._slots.subtract(self._current.reserved_by(workload))
             self._instances[placement.request.group, placement.agent] -= 1
 
     def reserved(self, device: str) -> int:
