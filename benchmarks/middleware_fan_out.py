@@ -96,8 +96,16 @@ async def broadcast() -> float:
     return best
 
 
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        far = socket.create_connection(listening.getsockname())
+        near, _ = listening.accept()
+    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return near, far
+
+
 def bare() -> float:
-    servers, sockets = [], [socket.socketpair() for _ in range(AGENTS)]
+    servers, sockets = [], [tcp_pair() for _ in range(AGENTS)]
     for _ in range(AGENTS):
         server = H2Connection(H2Configuration(client_side=False))
         server.initiate_connection()
