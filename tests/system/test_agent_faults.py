@@ -201,8 +201,9 @@ def test_the_second_agent_of_a_name_waits_until_the_first_has_ended(cluster: Clu
     run(cluster, "delete", "workload", "more")
     cluster.wait_for("more", "Removed", seconds=SOON)
     cluster.wait_for("web", "Running(Ok)", seconds=SOON)  # the second one may come after the delete
+    # The second agent finds the container of 'more' and deletes it, so its state returns for a moment.
     cluster.wait_until("'more' is removed", lambda: len(podman.containers()) == 1, SOON)
-    assert cluster.states() == {"web": ("Running(Ok)", "")}
+    cluster.wait_until("only 'web' is left", lambda: cluster.states() == {"web": ("Running(Ok)", "")}, SOON)
     assert len(podman.calls("run")) == 2
 
 
