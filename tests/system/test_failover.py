@@ -62,9 +62,7 @@ def test_another_server_continues_after_the_leader_is_killed(cluster: SharedStat
     assert servers[0].split() == ["NAME", "ROLE", "TERM", "URL", "VERSION", "STORAGE", "REVISION", "LAG"]
     assert [line.split()[1] for line in servers[1:]].count("leader") == 1
     assert "etcd://" in servers[1]
-    cluster.wait_until(
-        "all members respond", lambda: "3 member(s) respond" in cluster.ank("doctor", check=False).stdout
-    )
+    cluster.wait_until("all members respond", lambda: "3 members respond" in cluster.ank("doctor", check=False).stdout)
     history = cluster.ank("history").stdout
     assert "+web" in history
     assert "+db" in history

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ankaios.cli.command_line.arguments import CommandCall
 from ankaios.cli.session import RequestFailed, Session
 from ankaios.common.pb import ank_base_pb2 as base
-from ankaios.common.suggestions import did_you_mean, nearest
+from ankaios.common.suggestions import did_you_mean, nearest, similar_or_known
 
 if TYPE_CHECKING:
     from ankaios.common.model.kind import Kind
@@ -24,8 +24,9 @@ def hint_unknown_workloads(call: CommandCall, session: Session, unknown: Sequenc
 
 
 def unknown_workload_hint(session: Session, name: str) -> str:
+    """The hint after an error that names the unknown workload."""
     known = _desired_workloads(session)
-    return did_you_mean("workload", name, known) if known is not None else ""
+    return similar_or_known(name, known) if known is not None else ""
 
 
 def _desired_workloads(session: Session) -> Collection[str] | None:

@@ -27,11 +27,15 @@ def did_you_mean(kind: str, word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("workload", "wbe", ["web"])
     "unknown workload 'wbe'; did you mean 'web'?"
     """
+    return f"unknown {kind} '{word}'; {similar_or_known(word, known)}"
+
+
+def similar_or_known(word: str, known: Iterable[str]) -> str:
+    """The hint after an error that names the unknown word."""
     names = sorted(set(known))
     if guess := nearest(word, names):
-        return f"unknown {kind} '{word}'; did you mean '{guess}'?"
+        return f"did you mean '{guess}'?"
     if not names:
-        return f"unknown {kind} '{word}'; none exists"
+        return "none exists"
     listed = ", ".join(f"'{name}'" for name in names[:5])
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"unknown {kind} '{word}'; known: {listed}{more}"
+    return f"known: {listed}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"

@@ -32,7 +32,7 @@ def run(call: CommandCall) -> int:
     results += [*check_certificates(call.settings.given_pem), *_check_server(call)]
     print_results(call.output, results)
     count = sum(result.verdict is CheckStatus.WRONG for result in results)
-    call.output.line(f"\n{count} thing(s) to fix." if count else "\nAll fine.")
+    call.output.line(f"\n{count} {'problem' if count == 1 else 'problems'} to fix." if count else "\nAll fine.")
     return 1 if count else 0
 
 
@@ -77,7 +77,7 @@ def _check_members(members: Sequence[base.StorageMember]) -> Results:
                 "etcd", f"member '{member.name}' does not respond: {member.problem}", "start etcd on that machine"
             )
     if members and not any(member.problem for member in members):
-        yield fine("etcd", f"{len(members)} member(s) respond")
+        yield fine("etcd", f"{len(members)} {'member responds' if len(members) == 1 else 'members respond'}")
 
 
 def _check_server(call: CommandCall) -> Results:

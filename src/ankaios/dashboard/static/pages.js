@@ -387,7 +387,7 @@ export function graph() {
   const picture = h("div", { class: "scroll graph-box", tabindex: "0", role: "region", "aria-label": "Dependency graph" }), note = h("p", { class: "muted small" });
   return { title: "Dependencies", element: h("div", {}, h("h1", {}, "Dependencies"), note, picture), update: () => {
     const data = graphData();
-    note.textContent = data.nodes.length ? `An arrow leads from what is needed to what needs it. ${data.alone} ${plural(data.alone, "workload")} without dependencies ${data.alone === 1 ? "is" : "are"} not shown.`
+    note.textContent = data.nodes.length ? `An arrow leads from what is needed to what needs it.${data.alone ? ` ${data.alone} ${plural(data.alone, "workload")} without dependencies ${data.alone === 1 ? "is" : "are"} not shown.` : ""}`
       : "No workload depends on another one.";
     show(picture, data, () => (data.nodes.length ? drawGraph(data) : null));
   } };
